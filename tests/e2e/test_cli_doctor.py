@@ -20,7 +20,8 @@ from gpupool.base.client_settings import client_settings
 from gpupool.client.transport import Api
 from gpupool.probes.simgpu import SimulatedMachine
 from gpupool.verification import self_check
-from gpupool.verification.bench import VerificationBench, VerificationJob
+from gpupool.verification.bench import VerificationBench
+from gpupool.verification.verification_job import VerificationJob
 from tests.e2e.pool_fixture import RealPool
 
 ROWS = [

@@ -12,131 +12,27 @@ import os
 import secrets
 import sys
 import time
-from base64 import b64decode
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 from gpupool.base.errors import (
     GpupoolError,
     NoPermission,
     RequestRejection,
     ServiceUnavailable,
-    WrongState,
 )
 from gpupool.base.units import MIB
 from gpupool.client.launch_capture import capture
 from gpupool.client.transport import Api
-from gpupool.verification.records import BurnRecord
-
-#: States in which a job runs no more.
-ENDED: Final = frozenset({"done", "failed", "stopped", "lost"})
-#: The limit of every job; the longest check takes less.
-LONGEST_SECONDS: Final = 180
-#: How long a job may be silent beyond the time that its load takes.
-_PATIENCE_SECONDS: Final = 30.0
-#: Bytes of a log read at once.
-_PIECE: Final = 1 << 20
+from gpupool.verification.verification_job import (
+    ENDED,
+    LONGEST_SECONDS,
+    PATIENCE_SECONDS,
+    VerificationJob,
+)
 
 log = logging.getLogger(__name__)
-
-
-class VerificationJob:
-    """One job of a verification and what it has written."""
-
-    def __init__(self, api: Api, job: dict[str, Any]) -> None:
-        self._api = api
-        self.job = job
-        self.record = BurnRecord()
-        self._offset = 0
-        self._over = False
-
-    @property
-    def id(self) -> str:
-        return str(self.job["id"])
-
-    def read_log(self, wait_seconds: float) -> None:
-        """Read what the job has written since; wait up to `wait_seconds` for something new."""
-        query = {"offset": self._offset, "limit": _PIECE, "wait_seconds": wait_seconds}
-        piece = self._api.request(
-            "GET", f"jobs/{self.id}/logs", query=query, timeout=wait_seconds + 30
-        )
-        self.record.feed_output(b64decode(piece["data"]))
-        self._offset = piece["next_offset"]
-        self._over = piece["ended"]
-
-    def await_line(
-        self, condition: Callable[[BurnRecord], Any], what: str, seconds: float = _PATIENCE_SECONDS
-    ) -> Any:
-        """Read the log until `condition` returns something true; return that.
-
-        Raises:
-            ServiceUnavailable: if the job ends before, or `seconds` pass.
-        """
-        deadline = time.monotonic() + seconds
-        while True:
-            found = condition(self.record)
-            if found:
-                return found
-            left = deadline - time.monotonic()
-            if self._over or left <= 0:
-                raise self.build_silence_error(what)
-            self.read_log(min(left, 10.0))
-
-    def await_load(self, seconds: float) -> None:
-        """Wait until the job has run its load for `seconds`."""
-
-        def long_enough(record: BurnRecord) -> bool:
-            series = record.list_stretches()
-            return bool(series) and series[-1].end_ns - series[0].begin_ns >= seconds * 1e9
-
-        self.await_line(long_enough, f"{seconds:g} s of its load", seconds + _PATIENCE_SECONDS)
-
-    def await_end(self, seconds: float = LONGEST_SECONDS) -> dict[str, Any]:
-        """Wait for the job's end, read the rest of its log and return it as the pool has it.
-
-        Raises:
-            ServiceUnavailable: if it does not end in `seconds`.
-        """
-        deadline = time.monotonic() + seconds
-        while not self._over:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise self.build_silence_error("its end")
-            self.read_log(min(left, 10.0))
-        return self.fetch_job()
-
-    def fetch_job(self) -> dict[str, Any]:
-        """Fetch the job as the pool has it now."""
-        self.job = self._api.request("GET", f"jobs/{self.id}")
-        return self.job
-
-    def stop_job(self) -> None:
-        """Ask the pool to end the job; a job that has ended by itself is no error."""
-        try:
-            self._api.request("POST", f"jobs/{self.id}/stop", {"grace_seconds": 0})
-        except WrongState:
-            log.debug("%s had ended", self.id)
-
-    def get_card(self) -> dict[str, Any]:
-        """Wait for what the driver reported to the job first."""
-        found: dict[str, Any] = self.await_line(
-            lambda record: record.find_first("card"), "its first word on its card"
-        )
-        return found
-
-    def build_silence_error(self, what: str) -> ServiceUnavailable:
-        """Build the error of a job that has not done what was waited for.
-
-        It says how the job ended, and quotes the last lines that it wrote beside its record.
-        """
-        job = self.fetch_job()
-        ended = job["state"] if not job["reason"] else f"{job['state']}: {job['reason']}"
-        quote = "; ".join([ended, *self.record.other[-3:]])
-        return ServiceUnavailable(
-            f"job {job['name']} never came to {what} ({quote[:400]})",
-            hint=f"gpupool logs {job['name']}",
-        )
 
 
 class VerificationBench:
@@ -157,6 +53,8 @@ class VerificationBench:
         self._count = 0
         #: The card on which all jobs must be; any while it is empty.
         self.device = ""
+        #: The other cards of the model, whose free parts are not held yet.
+        self._others: list[dict[str, Any]] = []
 
     def __enter__(self) -> VerificationBench:
         return self
@@ -206,9 +104,21 @@ class VerificationBench:
             RequestRejection: if jobs are placed elsewhere all the same.
         """
         self.device = str(card["name"])
+        self._others = sorted(others, key=lambda one: int(one["largest_milli"]))
         if self._can_use_node():
             return
-        for other in sorted(others, key=lambda one: int(one["largest_milli"])):
+        self._hold_others()
+        if not self._can_use_node():
+            raise RequestRejection(
+                f"the pool places jobs elsewhere than on {self.device}",
+                hint="verify needs a policy that packs; release the other cards meanwhile, or name another one",
+            )
+
+    def _hold_others(self) -> None:
+        """Hold the free parts of the other cards until the end; idempotent."""
+        others = self._others
+        self._others = []
+        for other in others:
             whole = other["shares"] == 0
             size = (1000, None) if whole else (other["largest_milli"], other["largest_bytes"])
             if other["largest_milli"] > 0 and other["largest_bytes"] > 0:
@@ -216,11 +126,6 @@ class VerificationBench:
                 if filler.job["device"] == self.device:
                     self._clean_up(filler)
                     break
-        if not self._can_use_node():
-            raise RequestRejection(
-                f"the pool places jobs elsewhere than on {self.device}",
-                hint="verify needs a policy that packs; release the other cards meanwhile, or name another one",
-            )
 
     def _can_use_node(self) -> bool:
         trial = self._submit_launch("trial", ["sleep", "60"], 1, MIB)
@@ -262,6 +167,11 @@ class VerificationBench:
         burn = [*build_burn_command(self.api.local), *words, "-o", "json"]
         argv = ["/bin/sh", "-c", shell, "verify", *burn] if shell else burn
         task = self._submit_launch(what, argv, gpu_milli, memory_bytes, tenant, sharing)
+        if self.device and task.job["device"] != self.device and self._others:
+            # The policy also weighs what it expects, so that the trial came here and this did not.
+            self._clean_up(task)
+            self._hold_others()
+            task = self._submit_launch(what, argv, gpu_milli, memory_bytes, tenant, sharing)
         if self.device and task.job["device"] != self.device:
             raise RequestRejection(
                 f"{task.job['name']} was placed on {task.job['device']}, not on {self.device} beside the others",
@@ -330,7 +240,7 @@ def build_burn_command(local: bool) -> list[str]:
 
 
 def _await_end(api: Api, task: VerificationJob) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     job = api.request("GET", f"jobs/{task.id}")
     while job["state"] not in ENDED and (left := deadline - time.monotonic()) > 0:
         query = {"generation": job["generation"], "wait_seconds": min(10.0, round(left, 1))}

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from gpupool.base.errors import ServiceUnavailable
 from gpupool.base.units import MIB, NANOS_PER_MILLISECOND
-from gpupool.verification.bench import VerificationBench, VerificationJob
+from gpupool.verification.bench import VerificationBench
 from gpupool.verification.findings import PromiseFinding, VerificationFindings
 from gpupool.verification.scale import CheckScale
 from gpupool.verification.statistics import RateEstimate, RateStretch, compute_overlap
+from gpupool.verification.verification_job import VerificationJob
 
 #: A change of a share is in force within this time.
 CHANGE_NS: Final = 200 * NANOS_PER_MILLISECOND

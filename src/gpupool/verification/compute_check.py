@@ -6,7 +6,6 @@ from typing import Final
 
 from gpupool.base.fairness import compute_jain_index
 from gpupool.base.units import NANOS_PER_MILLISECOND, NANOS_PER_SECOND
-from gpupool.verification.bench import VerificationJob
 from gpupool.verification.check_run import (
     CHANGE_NS,
     SETTLE_NS,
@@ -24,6 +23,7 @@ from gpupool.verification.statistics import (
     find_change,
     list_window_rates,
 )
+from gpupool.verification.verification_job import VerificationJob
 
 #: Jain's index of the parts that equal claims get; 1 is perfectly fair.
 FAIRNESS: Final = 0.98

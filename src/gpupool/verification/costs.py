@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gpupool.base.units import MIB
-from gpupool.verification.bench import VerificationBench, VerificationJob
+from gpupool.verification.bench import VerificationBench
+from gpupool.verification.verification_job import VerificationJob
 
 #: Figures of a measurement that are stored; the driver's version says when they are out of date.
 KEPT: Final = ("context_bytes", "granule_bytes", "driver_version")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gpupool.base.units import MIB, NANOS_PER_SECOND, format_mib
-from gpupool.verification.bench import VerificationJob
 from gpupool.verification.check_run import (
     TOUCHED_BYTES,
     CheckRun,
 )
 from gpupool.verification.findings import PromiseFinding
+from gpupool.verification.verification_job import VerificationJob
 
 
 def check_memory(run: CheckRun) -> None:

@@ -6,7 +6,6 @@ import time
 from typing import Any, Final
 
 from gpupool.base.units import MIB, NANOS_PER_SECOND, format_mib
-from gpupool.verification.bench import VerificationJob
 from gpupool.verification.check_run import (
     SETTLE_NS,
     TOUCHED_BYTES,
@@ -16,6 +15,7 @@ from gpupool.verification.check_run import (
 )
 from gpupool.verification.findings import PromiseFinding, RateLine, RateTimeline, TimeMark
 from gpupool.verification.statistics import RateStretch, compute_mean_rate
+from gpupool.verification.verification_job import VerificationJob
 
 #: CUDA_ERROR_ILLEGAL_ADDRESS.
 ILLEGAL_ADDRESS: Final = 700

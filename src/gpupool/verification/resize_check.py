@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from gpupool.base.units import NANOS_PER_MILLISECOND, NANOS_PER_SECOND
-from gpupool.verification.bench import VerificationJob
 from gpupool.verification.check_run import CHANGE_NS, CheckRun
 from gpupool.verification.findings import PromiseFinding, RateLine, RateTimeline, TimeMark
 from gpupool.verification.statistics import compute_mean_rate, find_change
+from gpupool.verification.verification_job import VerificationJob
 
 
 def check_resize(run: CheckRun) -> None:

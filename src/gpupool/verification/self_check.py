@@ -15,8 +15,9 @@ from typing import Any, Final
 from gpupool.base.errors import GpupoolError, ServiceUnavailable
 from gpupool.base.units import GIB, MIB, format_mib
 from gpupool.burn.runtime import NOT_ESTABLISHED
-from gpupool.verification.bench import ENDED, VerificationBench, VerificationJob
+from gpupool.verification.bench import VerificationBench
 from gpupool.verification.findings import PromiseFinding
+from gpupool.verification.verification_job import ENDED, VerificationJob
 
 #: Thousandths: small enough to find room in a busy pool.
 SHARE_MILLI: Final = 50

@@ -83,6 +83,18 @@ def test_choose_card_that_jobs_never_come_to_is_refused() -> None:
         bench.choose_card(CARD, [free_card("node-1:1", 0)])
 
 
+def test_a_burn_that_leaves_the_card_comes_back_once_the_others_are_held() -> None:
+    # The trial comes to the card, the burn does not, the filler takes the other card, the burn comes.
+    pool = ScriptedPool(devices=["node-1:0", "node-1:1", "node-1:1", "node-1:0"])
+    bench = build_bench(pool)
+    bench.choose_card(CARD, [free_card("node-1:1", 1000, shares=0)])
+    burn = bench.submit_burn("busy", ["--seconds", "1"], gpu_milli=300, memory_bytes=1 << 30)
+    assert burn.job["device"] == "node-1:0"
+    purposes = [(job["purpose"], job["state"]) for job in pool.jobs.values()]
+    assert [purpose for purpose, _ in purposes] == ["trial", "busy", "holds", "busy"]
+    assert purposes[1] == ("busy", "stopped")
+
+
 def test_submit_burn_on_another_card_is_refused() -> None:
     bench = build_bench(ScriptedPool(devices=["node-1:0", "node-1:1"]))
     bench.choose_card(CARD, [])

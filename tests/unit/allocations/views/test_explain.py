@@ -86,3 +86,27 @@ def test_a_job_that_is_placed_while_somebody_asks_is_not_told_that_its_own_cards
         "it is being placed right now",
         [],
     )
+
+
+def test_a_share_behind_a_gang_is_told_which_claim_of_its_own_user_it_waits_for(
+    house: House,
+) -> None:
+    whole = RoleIn(name="worker", count=2, shape=ShapeIn(gpu_milli=1000))
+    house.submit(name="small")
+    house.submit(name="big", gang=GroupIn(name="all", parts=[whole]))
+    house.submit(name="late")
+    told = house.allocations.jobs.explain_job("late", house.admin)
+    assert told.sentence == (
+        "what is free is kept for a claim of higher rank, whose start is not known"
+    )
+    assert told.hints[:2] == [
+        "the cards are kept for big; without it this one starts now: gpupool stop big",
+        "1 job on those cards has no --max-time, so that start is not known",
+    ]
+    # A colleague sees the job and may not stop the gang.
+    colleague = house.member("eve", "default")
+    seen = house.allocations.jobs.explain_job("late", colleague)
+    assert (seen.sentence, seen.hints[0]) == (told.sentence, told.hints[1])
+    house.allocations.jobs.stop_job("big", house.admin, None)
+    house.allocations.placer.run_cycle()
+    assert house.job("late").state == "starting"
