@@ -24,7 +24,7 @@ from gpupool.terminal.parser import CommandParser, build_parser
 
 SOURCES = Path(__file__).parents[1] / "src" / "gpupool"
 TEXTS = SOURCES / "terminal" / "chinese" / "texts"
-NODES = (ast.Call, ast.Constant, ast.Assign)
+NODES = (ast.Call, ast.Constant, ast.Assign, ast.FunctionDef)
 #: A part of a text that differs each time, before it gets its number.
 HOLE = "\0"
 #: Variants of one expression (`a if b else c`) that are listed at most.
@@ -141,7 +141,10 @@ def list_output_texts(package: str) -> list[str]:
 
 
 def list_status_texts(package: str) -> list[str]:
-    """List what a package says of the state of things: calls of STATUS_CALLS, words by name."""
+    """List what a package says of the state of things.
+
+    Texts of STATUS_CALLS, of words of that name, and what a function returns that says why.
+    """
     texts: dict[str, None] = {}
     for node in read_nodes(package):
         if isinstance(node, ast.Call):
@@ -151,7 +154,20 @@ def list_status_texts(package: str) -> list[str]:
             texts |= dict.fromkeys(_list_lines(said))
         elif isinstance(node, ast.Assign) and _find_name(node.targets[0]) in STATUS_WORDS:
             texts |= dict.fromkeys(_list_lines([node.value]))
+        elif isinstance(node, ast.FunctionDef) and _says_why(node):
+            texts |= dict.fromkeys(_list_lines(_list_returned(node)))
     return [text for text in texts if " " in text.strip()]
+
+
+def _says_why(node: ast.FunctionDef) -> bool:
+    return bool(re.match(r"(Return|Say|Explain)\b.*\bwhy\b", ast.get_docstring(node) or ""))
+
+
+def _list_returned(node: ast.FunctionDef) -> Iterator[ast.expr]:
+    """List the texts that a function returns; a refusal may be a part of a pair."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Return) and one.value is not None:
+            yield from one.value.elts if isinstance(one.value, ast.Tuple) else [one.value]
 
 
 def list_field_texts(package: str) -> list[str]:
@@ -198,7 +214,7 @@ def _find_name(node: ast.expr) -> str:
 
 @cache
 def read_nodes(package: str) -> tuple[ast.AST, ...]:
-    """Return the calls, literals and assignments of a package's modules, in the order of their paths."""
+    """Return what is looked at in a package's modules, in the order of their paths."""
     nodes: list[ast.AST] = []
     for file in sorted((SOURCES / package).rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))

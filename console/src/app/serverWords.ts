@@ -84,9 +84,11 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
+const readEverything = () => everything
+
 /** `translateText` for a component, which is drawn again when the texts come or the language changes. */
 export function useServerWords(): (text: string) => string {
   useTranslation()
-  useSyncExternalStore(subscribe, () => everything)
+  useSyncExternalStore(subscribe, readEverything, readEverything)
   return translateText
 }

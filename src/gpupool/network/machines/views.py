@@ -77,8 +77,10 @@ def describe_waiting(
     """Say how many machines take no jobs with a network, and why the first of them does not."""
     first = waiting[0]
     reason = f": {first.reason}" if first.reason else ""
-    counts = f"{len(waiting)} of {len(machines)} machines take no jobs with a network"
-    return f"{counts}; {first.node} is {first.state}{reason}"
+    return (
+        f"{len(waiting)} of {len(machines)} machines take no jobs with a network; {first.node} is "
+        f"{first.state}{reason}"
+    )
 
 
 def count_rows(connection: sa.Connection, table: sa.Table) -> int:
