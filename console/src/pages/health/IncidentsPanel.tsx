@@ -24,6 +24,7 @@ export function IncidentsPanel() {
         <Button
           size="compact-xs"
           variant="subtle"
+          px={0}
           aria-expanded={incident.id === chosen}
           onClick={() => setChosen(incident.id === chosen ? null : incident.id)}
         >

@@ -77,6 +77,7 @@ export function SchedulesPage() {
           <Button
             size="compact-xs"
             variant="subtle"
+            px={0}
             aria-expanded={schedule.id === chosen}
             onClick={() => setChosen(schedule.id === chosen ? null : schedule.id)}
           >

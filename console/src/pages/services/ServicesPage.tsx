@@ -165,6 +165,7 @@ function useColumns(
           <Button
             size="compact-xs"
             variant="subtle"
+            px={0}
             aria-expanded={service.id === chosen}
             onClick={() => choose(service.id === chosen ? undefined : service.id)}
           >
