@@ -128,7 +128,6 @@ class Card:
             until(
                 lambda: self._ended(job) or not self.difference(job),
                 f"an exact ledger of job {job}",
-                20,
             )
 
     def await_cleared(self, job: str, pid: int) -> float:
