@@ -20,6 +20,8 @@
 #include "launch.h"
 #include "record.h"
 
+#define MAX_SENT 2 /* descriptors with one line: a terminal, and the log's pipe */
+
 int control_listen(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "sock"};
@@ -58,29 +60,34 @@ static void hang_up(struct job *job, int index)
 }
 
 /* A reader too slow for a few short lines is no reader: it is hung up on, and never waited for. */
-static bool send_line(struct job *job, int index, const char *line, int descriptor)
+static bool send_descriptors(struct job *job, int index, const char *line, const int *descriptors, size_t count)
 {
     struct connection *connection = &job->connections[index];
     struct iovec text = {(void *)line, strlen(line)};
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(MAX_SENT * sizeof(int))];
     } control;
     struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1};
 
     if (connection->fd < 0)
         return false;
-    if (descriptor >= 0) {
+    if (count) {
         memset(&control, 0, sizeof control);
         message.msg_control = &control;
-        message.msg_controllen = sizeof control;
-        control.header = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-        memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        control.header = (struct cmsghdr){CMSG_LEN(count * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.header), descriptors, count * sizeof(int));
     }
     if (sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)text.iov_len)
         return true;
     hang_up(job, index);
     return false;
+}
+
+static bool send_line(struct job *job, int index, const char *line)
+{
+    return send_descriptors(job, index, line, NULL, 0);
 }
 
 __attribute__((format(printf, 3, 4))) static void refuse(struct job *job, int index, const char *format, ...)
@@ -93,7 +100,7 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct job *job, int in
     va_end(arguments);
     make_one_line(text);
     snprintf(line, sizeof line, "error %s\n", text);
-    send_line(job, index, line, -1);
+    send_line(job, index, line);
 }
 
 static bool may_speak(const struct job *job, uid_t uid, bool *privileged)
@@ -163,7 +170,7 @@ static void answer_status(struct job *job, int index)
              job->command_ticks, getpid(), job->started_wall_ns, job->started_boot_ns, job->log.written, job->log.lost,
              !job->spec.share_directory ? "none" : job->share_mounted ? "mounted" : "environment", job->leftover,
              job->share_refused[0] ? " message=" : "", job->share_refused);
-    send_line(job, index, line, -1);
+    send_line(job, index, line);
 }
 
 static void answer_hello(struct job *job, int index, char **words, int count)
@@ -183,7 +190,7 @@ static void answer_hello(struct job *job, int index, char **words, int count)
     }
     job->connections[index].greeted = true;
     snprintf(line, sizeof line, "hello %d\n", high < PROTOCOL_MAX ? (int)high : PROTOCOL_MAX);
-    send_line(job, index, line, -1);
+    send_line(job, index, line);
 }
 
 static void answer_signal(struct job *job, int index, char **words, int count)
@@ -195,7 +202,7 @@ static void answer_signal(struct job *job, int index, char **words, int count)
     else if (job_signal(job, (int)number) < 0)
         refuse(job, index, "not-running the command is not running");
     else
-        send_line(job, index, "ok\n", -1);
+        send_line(job, index, "ok\n");
 }
 
 static void answer_stop(struct job *job, int index, char **words, int count)
@@ -208,7 +215,7 @@ static void answer_stop(struct job *job, int index, char **words, int count)
     }
     /* An attached client is the job's own user at a terminal. */
     job_stop(job, grace, index == job->attached ? REASON_INTERRUPTED : REASON_STOPPED);
-    send_line(job, index, "ok\n", -1);
+    send_line(job, index, "ok\n");
 }
 
 static bool read_size(char **words, uint64_t *rows, uint64_t *columns)
@@ -228,7 +235,7 @@ static void answer_resize(struct job *job, int index, char **words, int count)
     if (job->terminal < 0 || ioctl(job->terminal, TIOCSWINSZ, &size) < 0)
         refuse(job, index, "no-terminal this job has no terminal");
     else
-        send_line(job, index, "ok\n", -1);
+        send_line(job, index, "ok\n");
 }
 
 static void attach_descriptors(struct job *job, int index)
@@ -247,7 +254,33 @@ static void attach_descriptors(struct job *job, int index)
     job->attached = index;
     launch(job, &streams);
     forget_descriptors(connection);
-    send_line(job, index, "attached\n", -1);
+    send_line(job, index, "attached\n");
+}
+
+/* What the client writes into the pipe is the log; -1: there is none, and the job runs without. */
+static int open_log_pipe(struct job *job)
+{
+    int pipe[2];
+
+    if (pipe2(pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -1;
+    if (job->log_pipe >= 0)
+        close(job->log_pipe);
+    job->log_pipe = pipe[0];
+    log_begin(&job->log);
+    return pipe[1];
+}
+
+static void hand_terminal(struct job *job, int index, bool with_log)
+{
+    int descriptors[MAX_SENT] = {job->terminal, with_log ? open_log_pipe(job) : -1};
+    bool writes_log = descriptors[1] >= 0;
+
+    job->attached = index;
+    job->connections[index].writes_log = writes_log;
+    send_descriptors(job, index, "attached\n", descriptors, writes_log ? 2 : 1);
+    if (writes_log)
+        close(descriptors[1]);
 }
 
 static bool start_on_terminal(struct job *job, int index, unsigned rows, unsigned columns)
@@ -267,7 +300,7 @@ static bool start_on_terminal(struct job *job, int index, unsigned rows, unsigne
     return true;
 }
 
-static void attach_terminal(struct job *job, int index, unsigned rows, unsigned columns)
+static void attach_terminal(struct job *job, int index, unsigned rows, unsigned columns, bool with_log)
 {
     struct connection *connection = &job->connections[index];
     struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns};
@@ -280,8 +313,7 @@ static void attach_terminal(struct job *job, int index, unsigned rows, unsigned 
         refuse(job, index, "attached another client has this job's terminal");
     else if (job->phase != PHASE_WAITING || start_on_terminal(job, index, rows, columns)) {
         ioctl(job->terminal, TIOCSWINSZ, &size);
-        job->attached = index;
-        send_line(job, index, "attached\n", job->terminal);
+        hand_terminal(job, index, with_log);
     }
     forget_descriptors(connection);
 }
@@ -289,21 +321,22 @@ static void attach_terminal(struct job *job, int index, unsigned rows, unsigned 
 static void answer_attach(struct job *job, int index, char **words, int count)
 {
     uint64_t rows, columns;
+    bool with_log = count == 5 && strcmp(words[4], "log") == 0;
 
     if (!job->spec.attach)
         refuse(job, index, "log this job writes a log");
     else if (count == 2 && strcmp(words[1], "fds") == 0)
         attach_descriptors(job, index);
-    else if (count == 4 && strcmp(words[1], "pty") == 0 && read_size(words + 2, &rows, &columns))
-        attach_terminal(job, index, (unsigned)rows, (unsigned)columns);
+    else if ((count == 4 || with_log) && strcmp(words[1], "pty") == 0 && read_size(words + 2, &rows, &columns))
+        attach_terminal(job, index, (unsigned)rows, (unsigned)columns, with_log);
     else
-        refuse(job, index, "syntax attach fds, or attach pty ROWS COLUMNS");
+        refuse(job, index, "syntax attach fds, or attach pty ROWS COLUMNS [log]");
 }
 
 static void answer_wait(struct job *job, int index)
 {
     job->connections[index].waiting = true;
-    send_line(job, index, "ok\n", -1);
+    send_line(job, index, "ok\n");
 }
 
 static void answer(struct job *job, int index, char *line)
@@ -416,6 +449,11 @@ void control_read(struct job *job, int index)
     }
 }
 
+bool control_tell_ending(struct job *job)
+{
+    return job->attached >= 0 && job->connections[job->attached].writes_log && send_line(job, job->attached, "ending\n");
+}
+
 void control_finish(struct job *job)
 {
     char line[LINE_BYTES];
@@ -425,7 +463,7 @@ void control_finish(struct job *job)
         if (job->connections[i].fd < 0)
             continue;
         if (job->connections[i].waiting)
-            send_line(job, i, line, -1);
+            send_line(job, i, line);
         if (job->connections[i].fd >= 0)
             hang_up(job, i);
     }

@@ -8,7 +8,7 @@
 #define PROTOCOL_MIN 1
 #endif
 #ifndef PROTOCOL_MAX
-#define PROTOCOL_MAX 1
+#define PROTOCOL_MAX 2
 #endif
 
 /* Makes JOB/sock; the working directory must be JOB, because a socket's path is short. -1 and errno on failure. */
@@ -19,6 +19,9 @@ void control_accept(struct job *job);
 
 /* Reads from an open connection, which may have been closed by the client. */
 void control_read(struct job *job, int index);
+
+/* Tells the client that writes the log of a terminal that no more will come. false: there is none. */
+bool control_tell_ending(struct job *job);
 
 /* Tells all waiting clients how the job ended, and closes every connection. */
 void control_finish(struct job *job);

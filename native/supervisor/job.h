@@ -31,7 +31,7 @@ enum reason { REASON_NONE, REASON_STOPPED, REASON_INTERRUPTED, REASON_MAX_TIME, 
 
 struct connection {
     int fd;
-    bool greeted, waiting, privileged;
+    bool greeted, waiting, privileged, writes_log;
     int passed[3]; /* descriptors that came with the last bytes */
     unsigned passed_count;
     size_t have;

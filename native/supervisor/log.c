@@ -96,6 +96,12 @@ static int open_segment(struct log *log)
     return 0;
 }
 
+void log_begin(struct log *log)
+{
+    if (log->fd < 0)
+        open_segment(log);
+}
+
 void log_write(struct log *log, const char *bytes, size_t length)
 {
     while (length) {

@@ -22,6 +22,9 @@ struct log {
 /* Goes on behind what earlier runs of the job wrote in the directory. */
 void log_open(struct log *log, int directory, uint64_t max_bytes, unsigned files);
 
+/* Makes the first segment before there are bytes for it: a log that is empty is not a missing one. */
+void log_begin(struct log *log);
+
 /* Never fails and never waits for space: what cannot be written is counted in `lost`. */
 void log_write(struct log *log, const char *bytes, size_t length);
 

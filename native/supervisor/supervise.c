@@ -26,6 +26,7 @@
 #define LAST_SWEEP (SECOND / 2)
 #define DENIED_PATIENCE (2 * SECOND)
 #define CHUNK 65536
+#define LOG_PATIENCE (2 * SECOND)
 
 static uint64_t now(void)
 {
@@ -202,12 +203,12 @@ static void pump(struct job *job, int *fd)
         }
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        /* A terminal answers EIO while its other end is closed; it may be opened again, so look again later. */
-        job->drain_at = now() + SECOND;
         if (fd == &job->log_pipe) {
             close(*fd);
             *fd = -1;
-        }
+        } else
+            /* A terminal answers EIO while its other end is closed; it may be opened again, so look again later. */
+            job->drain_at = now() + SECOND;
         return;
     }
 }
@@ -340,9 +341,25 @@ static void begin(struct job *job)
         start_logged(job);
 }
 
+/* The client that shows the terminal reads its rest, writes it into the pipe and closes that. A client that was
+   stopped keeps the rest for itself. */
+static void await_shown(struct job *job)
+{
+    uint64_t until = now() + LOG_PATIENCE;
+
+    if (job->log_pipe < 0 || !control_tell_ending(job))
+        return;
+    for (uint64_t at = now(); job->log_pipe >= 0 && at < until; at = now()) {
+        struct pollfd slot = {job->log_pipe, POLLIN, 0};
+        if (poll(&slot, 1, (int)((until - at) / 1000000) + 1) > 0)
+            pump(job, &job->log_pipe);
+    }
+}
+
 /* What the job wrote last is in the pipe or the terminal still; all processes that could write more are dead. */
 static void drain(struct job *job)
 {
+    await_shown(job);
     if (job->log_pipe >= 0)
         pump(job, &job->log_pipe);
     if (job->terminal >= 0 && job->attached < 0)

@@ -296,20 +296,34 @@ def test_the_report_closes_in_every_format(pool: RealPool) -> None:
     assert "closes: the rows are the capacity exactly" in pool.do("report")
 
 
-def test_a_program_on_a_terminal_gets_a_terminal(pool: RealPool, tmp_path: Path) -> None:
+def test_a_program_on_a_terminal_gets_a_terminal_and_a_log(pool: RealPool, tmp_path: Path) -> None:
     program = (
         "import os, sys; print(sys.stdin.isatty(), os.get_terminal_size(), input(), flush=True)"
     )
     (tmp_path / "p.py").write_text(program)
     with Terminal(33, 101) as terminal:
         ends = {"stdin": terminal.side, "stdout": terminal.side, "stderr": terminal.side}
-        words = ["run", "--gpu", "0.1", "--", sys.executable, str(tmp_path / "p.py")]
+        words = [
+            "run",
+            "--gpu",
+            "0.1",
+            "--name",
+            "shown",
+            "--",
+            sys.executable,
+            str(tmp_path / "p.py"),
+        ]
         with pool.start(*words, **ends, start_new_session=True) as running:
             terminal.until(b"fence: ")
             terminal.type(b"typed\r")
             assert terminal.until_ended(running) == 0
     assert b"True os.terminal_size(columns=101, lines=33) typed" in terminal.seen
     assert b"done after 0:0" in terminal.seen
+    log = pool.do("logs", "-f", "shown")
+    assert log.splitlines() == [
+        "typed",
+        "True os.terminal_size(columns=101, lines=33) typed",
+    ]
 
 
 def test_ctrl_c_typed_on_the_terminal_reaches_the_program(pool: RealPool) -> None:
@@ -317,12 +331,17 @@ def test_ctrl_c_typed_on_the_terminal_reaches_the_program(pool: RealPool) -> Non
     with Terminal() as terminal:
         ends = {"stdin": terminal.side, "stdout": terminal.side, "stderr": terminal.side}
         with pool.start(
-            "run", "--gpu", "0.1", "--", "sh", "-c", script, **ends, start_new_session=True
+            *("run", "--gpu", "0.1", "--no-keep-output", "--name", "private"),
+            *("--", "sh", "-c", script),
+            **ends,
+            start_new_session=True,
         ) as running:
             terminal.until(b"ready")
             terminal.type(b"\x03")
             assert terminal.until_ended(running) == 42
     assert b"caught" in terminal.seen
+    refused = pool.run("logs", "private")
+    assert (refused.returncode, refused.stderr[:18]) == (5, "gpupool: GP-3003: ")
 
 
 def test_a_running_job_is_resized_without_a_stop_and_reads_its_new_share(pool: RealPool) -> None:

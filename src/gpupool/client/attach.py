@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Versions of the supervisor's protocol that this client speaks; docs/reference/supervisor.md.
 PROTOCOL_MIN = 1
-PROTOCOL_MAX = 1
+PROTOCOL_MAX = 2
 #: A second Ctrl-C within this time ends the job at once, without its grace.
 SECOND_INTERRUPT_SECONDS = 2.0
 _MAX_SOCKET_PATH = 107  # sun_path is 108 bytes with its final NUL
@@ -43,6 +43,11 @@ _ANSWER_SECONDS = 30
 #: Bytes read at once: a pipe of Linux holds 64 KiB (pipe(7)).
 _CHUNK = 65536
 _NOT_FOUND = 2  # ENOENT
+#: From this version on the client may write what a terminal shows into the job's log.
+_LOG_VERSION = 2
+#: Descriptors with one answer: a terminal, and the pipe of the log.
+_MAX_RECEIVED = 2
+_INT_BYTES = 4
 
 
 class SupervisorChannel:
@@ -95,7 +100,9 @@ class SupervisorChannel:
     def receive(self) -> bool:
         """Whatever has come. False: the other side has closed."""
         try:
-            data, control, _, _ = self._socket.recvmsg(_CHUNK, CMSG_SPACE(4), MSG_CMSG_CLOEXEC)
+            data, control, _, _ = self._socket.recvmsg(
+                _CHUNK, CMSG_SPACE(_MAX_RECEIVED * _INT_BYTES), MSG_CMSG_CLOEXEC
+            )
         except ConnectionResetError:
             return False
         except BlockingIOError:
@@ -104,7 +111,7 @@ class SupervisorChannel:
             ) from None
         for level, kind, content in control:
             if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                self._descriptors.append(int.from_bytes(content[:4], sys.byteorder))
+                self._descriptors += memoryview(content).cast("i").tolist()
         self._buffer += data
         return bool(data)
 
@@ -114,9 +121,10 @@ class SupervisorChannel:
             line, _, self._buffer = self._buffer.partition(b"\n")
             yield line.decode("utf-8", "replace")
 
-    def take_descriptor(self) -> int:
-        """The descriptor that came with an answer."""
-        return self._descriptors.pop(0)
+    def take_descriptors(self) -> list[int]:
+        """The descriptors that came with an answer."""
+        taken, self._descriptors = self._descriptors, []
+        return taken
 
 
 class AttachedJob:
@@ -124,10 +132,11 @@ class AttachedJob:
     once."""
 
     def __init__(
-        self, channel: SupervisorChannel, signals: SignalQueue, terminal: int | None
+        self, channel: SupervisorChannel, signals: SignalQueue, terminal: list[int]
     ) -> None:
         self._channel = channel
         self._signals = signals
+        #: The terminal, and the pipe of the log where what it shows is kept.
         self._terminal = terminal
         self._ended: dict[str, str] | None = None
 
@@ -139,9 +148,7 @@ class AttachedJob:
         In the main thread, signals that ask to end, stop or resize are passed to the program.
         """
         try:
-            with (
-                TerminalRelay(self._terminal) if self._terminal is not None else NoRelay() as relay
-            ):
+            with TerminalRelay(*self._terminal) if self._terminal else NoRelay() as relay:
                 self._serve(relay)
         finally:
             self.close()
@@ -164,12 +171,14 @@ class AttachedJob:
             relay.move(ready)
             if self._channel.fileno() in ready:
                 open_channel = self._channel.receive()
-                self._listen()
+                self._listen(relay)
         relay.finish()
 
-    def _listen(self) -> None:
+    def _listen(self, relay: NoRelay) -> None:
         for line in self._channel.lines():
-            if line.startswith("exited "):
+            if line == "ending":
+                relay.finish()
+            elif line.startswith("exited "):
                 self._ended = words_of(line)
 
     def _exit_code(self) -> int:
@@ -243,19 +252,20 @@ def _own_descriptors() -> tuple[int, int, int]:
     return found[0], found[1], found[2]
 
 
-def _ask_for_terminal(channel: SupervisorChannel) -> int:
+def _ask_for_terminal(channel: SupervisorChannel, *, with_log: bool) -> list[int]:
     columns, rows = os.get_terminal_size(0)
     errors = () if os.isatty(2) else (2,)  # `2>file` was typed on purpose
-    channel.send(f"attach pty {rows} {columns}", errors)
+    channel.send(f"attach pty {rows} {columns}{' log' if with_log else ''}", errors)
     _expect(channel, "attached")
-    return channel.take_descriptor()
+    return channel.take_descriptors()
 
 
-def attach_to_job(socket_path: str, *, pty: bool) -> AttachedJob:
+def attach_to_job(socket_path: str, *, pty: bool, with_log: bool = False) -> AttachedJob:
     """Gives a waiting job its standard descriptors, which starts it; or a terminal, when `pty` and
     we have one.
 
-    A job with a terminal can be attached to again. Raises WrongState when the job cannot be
+    What a terminal shows is written into the job's log too, when `with_log` and its supervisor
+    can. A job with a terminal can be attached to again. Raises WrongState when the job cannot be
     attached to. From here to the end of `run_until_exit` (or `close`) signals to this process are
     kept for the program.
     """
@@ -264,7 +274,8 @@ def attach_to_job(socket_path: str, *, pty: bool) -> AttachedJob:
     # look is the program's.
     signals = SignalQueue()
     try:
-        terminal = _hand_over(channel, pty=pty and os.isatty(0) and os.isatty(1))
+        is_terminal = pty and os.isatty(0) and os.isatty(1)
+        terminal = _hand_over(channel, pty=is_terminal, with_log=with_log)
     except BaseException:
         channel.close()
         signals.restore()
@@ -272,13 +283,13 @@ def attach_to_job(socket_path: str, *, pty: bool) -> AttachedJob:
     return AttachedJob(channel, signals, terminal)
 
 
-def _hand_over(channel: SupervisorChannel, *, pty: bool) -> int | None:
+def _hand_over(channel: SupervisorChannel, *, pty: bool, with_log: bool) -> list[int]:
     channel.send(f"hello {PROTOCOL_MIN} {PROTOCOL_MAX}")
-    _expect(channel, "hello")
+    version = int(_expect(channel, "hello"))
     channel.send("wait")
     _expect(channel, "ok")
     if pty:
-        return _ask_for_terminal(channel)
+        return _ask_for_terminal(channel, with_log=with_log and version >= _LOG_VERSION)
     channel.send("attach fds", _own_descriptors())
     _expect(channel, "attached")
-    return None
+    return []

@@ -33,6 +33,8 @@ else:
 _CHUNK = 65536
 #: Between two looks at a terminal that no process has open.
 _HUNG_UP_PAUSE_MS = 1000
+#: The supervisor reads the log's pipe all the time: one that does not for so long was stopped.
+_LOG_PATIENCE_SECONDS = 1.0
 #: Meant for the program. It runs in a session of its own, so the kernel sends them to us alone.
 _PASSED_ON = (
     _signal.SIGINT,
@@ -136,10 +138,11 @@ class NoRelay:
 
 class TerminalRelay(NoRelay):
     """Our terminal in raw mode, the job's behind it. Ours is as it was when this ends, however it
-    ends."""
+    ends. What it shows goes into a log too, where there is one."""
 
-    def __init__(self, terminal: int) -> None:
+    def __init__(self, terminal: int, log: int | None = None) -> None:
         self._terminal = terminal
+        self._log = log
         self._saved: list[Any] = []
         self._typed = b""
         self._input_open = self._output_open = True
@@ -160,6 +163,7 @@ class TerminalRelay(NoRelay):
     ) -> None:
         self._restore()
         os.close(self._terminal)
+        self._close_log()
 
     def wait(self, channel: int, signals: int) -> set[int]:
         poll = select.poll()
@@ -190,6 +194,7 @@ class TerminalRelay(NoRelay):
         """What the program wrote last is still in the terminal."""
         while self._show():
             continue
+        self._close_log()
 
     def on_signal(self, number: int, line: Line, interrupts: Interrupts) -> None:
         if number == _signal.SIGWINCH:
@@ -262,8 +267,25 @@ class TerminalRelay(NoRelay):
         except OSError as error:
             self._hung_up = error.errno == errno.EIO
             return False
+        self._keep(data)
         self._write_out(data)
         return bool(data)
+
+    def _keep(self, data: bytes) -> None:
+        """Write what is shown into the log; without room there the rest is shown alone."""
+        while data and self._log is not None:
+            try:
+                data = data[os.write(self._log, data) :]
+            except BlockingIOError:
+                if not select.select([], [self._log], [], _LOG_PATIENCE_SECONDS)[1]:
+                    self._close_log()
+            except OSError:
+                self._close_log()
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
 
     def _write_out(self, data: bytes) -> None:
         while data and self._output_open:

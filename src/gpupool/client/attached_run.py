@@ -54,11 +54,14 @@ class AttachedRun:
     """One run of one job. `run()` blocks until the program has ended and its share is free
     again."""
 
-    def __init__(self, api: Api, body: Job, tell: Tell, *, pty: bool) -> None:
+    def __init__(
+        self, api: Api, body: Job, tell: Tell, *, pty: bool, with_log: bool = False
+    ) -> None:
         self.api = api
         self.body = body
         self.tell = tell
         self.pty = pty
+        self.with_log = with_log
         self.key = os.urandom(16).hex()
         self.job: Job = {}
         self._away = False
@@ -121,7 +124,7 @@ class AttachedRun:
     def _attach(self) -> int:
         from gpupool.client.attach import attach_to_job
 
-        attached = attach_to_job(self.job["attach_socket"], pty=self.pty)
+        attached = attach_to_job(self.job["attach_socket"], pty=self.pty, with_log=self.with_log)
         lease = _JobLease(self.api, self.job)
         try:
             code: int = attached.run_until_exit()

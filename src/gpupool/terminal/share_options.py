@@ -188,6 +188,7 @@ CHAIN: tuple[Option, ...] = (
 )  # fmt: skip
 RUN: tuple[Option, ...] = (
     (("--keep-output",), "keep_output", "flag", None, "log the output and copy it here: no terminal, no input"),
+    (("--no-keep-output",), "no_keep_output", "flag", None, "keep nothing of what the terminal shows"),
     (("-q", "--quiet"), "quiet", "flag", None, "print only refusals"),
     (("-v", "--verbose"), "verbose", "flag", None, "print progress also when stderr is no terminal"),
 )  # fmt: skip

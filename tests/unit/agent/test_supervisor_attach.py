@@ -34,8 +34,11 @@ from tests.support.supervised import (
 
 CLIENT = (
     "import sys\n"
-    "from gpupool.client.attach import attach_to_job\n"
-    "sys.exit(attach_to_job(sys.argv[1], pty=sys.argv[2] == 'pty').run_until_exit())\n"
+    "from gpupool.client import attach\n"
+    "kind = sys.argv[2]\n"
+    "attach.PROTOCOL_MAX = 1 if kind == 'pty+log of 1' else attach.PROTOCOL_MAX\n"
+    "job = attach.attach_to_job(sys.argv[1], pty=kind != 'fds', with_log='log' in kind)\n"
+    "sys.exit(job.run_until_exit())\n"
 )
 
 
@@ -52,14 +55,20 @@ class Terminal:
     """A person: a terminal with a client in it, what it shows, and what is typed."""
 
     def __init__(
-        self, job_dir: Path, *, errors: int | None = None, rows: int = 33, columns: int = 111
+        self,
+        job_dir: Path,
+        *,
+        errors: int | None = None,
+        rows: int = 33,
+        columns: int = 111,
+        kind: str = "pty",
     ) -> None:
         self.screen = b""
         self.master, slave = pty.openpty()
         self.resize(rows, columns)
         self.settings = termios.tcgetattr(slave)
         self.client = subprocess.Popen(
-            client_command(job_dir, "pty"),
+            client_command(job_dir, kind),
             stdin=slave, stdout=slave, stderr=slave if errors is None else errors,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
@@ -259,6 +268,63 @@ def test_a_program_in_a_terminal_has_a_terminal_of_its_own(
     assert words[:3] == [b"three", b"33", b"111"]
     assert words[3] == words[4], "the command leads the foreground group of the terminal"
     assert person.is_restored()
+
+
+def read_log(job_dir: Path) -> bytes:
+    return b"".join(segment.read_bytes() for segment in sorted(job_dir.glob("log.*")))
+
+
+def test_what_a_terminal_shows_is_in_the_log_to_its_last_byte(
+    jobs: Jobs, terminal: type[Terminal]
+) -> None:
+    job_dir = jobs.start("sh", "-c", "seq 1 20000; echo err >&2; exit 5", stdio="attach")
+    person = terminal(job_dir, kind="pty+log")
+    assert person.await_exit() == 5
+    assert read_log(job_dir) == person.screen
+    assert person.screen.endswith(b"20000\r\nerr\r\n")
+
+
+@pytest.mark.parametrize("kind", ["pty", "pty+log of 1"])
+def test_a_terminal_without_a_log_leaves_none(
+    kind: str, jobs: Jobs, terminal: type[Terminal]
+) -> None:
+    job_dir = jobs.start("echo", "shown", stdio="attach")
+    person = terminal(job_dir, kind=kind)
+    assert person.await_exit() == 0
+    assert person.screen == b"shown\r\n"
+    assert list(job_dir.glob("log.*")) == []
+
+
+def test_the_log_goes_on_when_the_client_is_killed_and_another_comes(
+    jobs: Jobs, terminal: type[Terminal]
+) -> None:
+    script = "echo one; read -r line; echo $line; read -r line; echo $line"
+    job_dir = jobs.start("sh", "-c", script, stdio="attach")
+    first = terminal(job_dir, kind="pty+log")
+    first.await_text(b"one\r\n")
+    first.client.kill()
+    first.client.wait()
+    with SupervisorConnection(job_dir) as line:
+        until(lambda: not line.read_status().attached)
+    second = terminal(job_dir, kind="pty+log")
+    second.type(b"two\n")
+    second.await_text(b"two\r\ntwo\r\n")
+    second.type(b"three\n")
+    assert second.await_exit() == 0
+    assert read_log(job_dir) == b"one\r\ntwo\r\ntwo\r\nthree\r\nthree\r\n", "typed and printed"
+
+
+def test_a_stopped_client_holds_up_no_end(jobs: Jobs, terminal: type[Terminal]) -> None:
+    job_dir = jobs.start("sh", "-c", "echo ready; exec sleep 600", stdio="attach")
+    person = terminal(job_dir, kind="pty+log")
+    person.await_text(b"ready\r\n")
+    person.client.send_signal(signal.SIGSTOP)
+    with SupervisorConnection(job_dir) as line:
+        line.stop(0)
+    assert await_end(job_dir).signal == signal.SIGKILL
+    assert read_log(job_dir) == b"ready\r\n"
+    person.client.send_signal(signal.SIGCONT)
+    assert person.await_exit() == 128 + signal.SIGKILL
 
 
 def test_ctrl_c_in_a_terminal_interrupts_the_program(jobs: Jobs, terminal: type[Terminal]) -> None:

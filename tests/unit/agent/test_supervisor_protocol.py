@@ -89,14 +89,14 @@ def assert_well(job_dir: Path) -> None:
     [
         (b"hello 1 1\n", b"hello 1\n"),
         (b"hello 0 1\n", b"hello 1\n"),
-        (b"hello 1 99\n", b"hello 1\n"),
+        (b"hello 1 99\n", b"hello 2\n"),
     ],
 )
 def test_the_highest_common_version_is_spoken(job_dir: Path, said: bytes, answered: bytes) -> None:
     assert Raw(job_dir).ask(said) == answered
 
 
-@pytest.mark.parametrize("said", [b"hello 2 3\n", b"hello 0 0\n", b"hello\n", b"hello 2 1\n", b"hello x y\n",
+@pytest.mark.parametrize("said", [b"hello 3 4\n", b"hello 0 0\n", b"hello\n", b"hello 2 1\n", b"hello x y\n",
                                   b"hello 99999999999999999999 99999999999999999999\n", b"hello 1 1 1\n", b"status\n",
                                   b"\x00\xff\n", b"stop 0\n"])  # fmt: skip
 def test_a_stranger_to_the_protocol_is_told_and_hung_up_on(job_dir: Path, said: bytes) -> None:
@@ -256,7 +256,7 @@ def test_a_newer_supervisor_that_knows_our_version_serves_us(jobs: Jobs, tmp_pat
     job_dir = jobs.write("sh", "-c", "exit 6", stdio="attach")
     start_with(build(tmp_path, 1, 5), job_dir)
     with SupervisorConnection(job_dir) as line:
-        assert line.version == 1
+        assert line.version == 2
     assert client.attach_to_job(str(job_dir / "sock"), pty=False).run_until_exit() == 6
 
 
@@ -267,14 +267,14 @@ def test_an_older_supervisor_serves_a_newer_client(
     monkeypatch.setattr(client, "PROTOCOL_MAX", 7)
     job_dir = jobs.start("sh", "-c", "exit 6", stdio="attach")
     with SupervisorConnection(job_dir) as line:
-        assert (line.version, line.read_status().state) == (1, "waiting")
+        assert (line.version, line.read_status().state) == (2, "waiting")
     assert client.attach_to_job(str(job_dir / "sock"), pty=False).run_until_exit() == 6
 
 
 def test_without_a_common_version_both_sides_say_so_and_the_job_runs_on(
     jobs: Jobs, tmp_path: Path
 ) -> None:
-    program = build(tmp_path, 2, 3)
+    program = build(tmp_path, 3, 4)
     waiting, running = (
         jobs.write("true", stdio="attach", attach_seconds=1),
         jobs.write("sh", "-c", "sleep 0.2; exit 4"),
@@ -282,10 +282,10 @@ def test_without_a_common_version_both_sides_say_so_and_the_job_runs_on(
     start_with(program, waiting)
     start_with(program, running)
     with pytest.raises(
-        supervisor.ProtocolMismatch, match="we speak 1 to 1; version: this supervisor speaks 2 to 3"
+        supervisor.ProtocolMismatch, match="we speak 1 to 2; version: this supervisor speaks 3 to 4"
     ):
         SupervisorConnection(running)
-    with pytest.raises(WrongState, match="speaks 2 to 3"):
+    with pytest.raises(WrongState, match="speaks 3 to 4"):
         client.attach_to_job(str(waiting / "sock"), pty=False)
     # Its directory still tells everything: no version of the protocol is needed to find or to end
     # it.

@@ -173,7 +173,7 @@ def test_a_terminal_belongs_to_the_jobs_user(jobs: Jobs) -> None:
     _expect(channel, "hello")
     channel.send("attach pty 24 80")
     _expect(channel, "attached")
-    master = channel.take_descriptor()
+    (master,) = channel.take_descriptors()
     assert await_end(job_dir).exit_code == 0
     assert os.read(master, 100).startswith(f"{UID}:6".encode())
     os.close(master)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -106,9 +107,29 @@ def test_wait_without_a_terminal_returns_the_descriptors_that_are_ready() -> Non
 
 def test_terminal_relay_shows_what_the_job_wrote_last(capfd: pytest.CaptureFixture[str]) -> None:
     read, write = os.pipe2(os.O_NONBLOCK)
-    relay = TerminalRelay(read)
+    log, written = os.pipe2(os.O_NONBLOCK)
+    relay = TerminalRelay(read, written)
     os.write(write, b"last words")
     os.close(write)
     relay.finish()
     os.close(read)
     assert capfd.readouterr().out == "last words"
+    assert (os.read(log, 100), os.read(log, 100)) == (b"last words", b""), "kept, and closed"
+    os.close(log)
+
+
+def test_terminal_relay_shows_what_a_log_has_no_room_for(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpupool.client.attach_relay._LOG_PATIENCE_SECONDS", 0)
+    read, write = os.pipe2(os.O_NONBLOCK)
+    log, written = os.pipe2(os.O_NONBLOCK)
+    room = fcntl.fcntl(written, fcntl.F_SETPIPE_SZ, 4096)
+    relay = TerminalRelay(read, written)
+    os.write(write, b"x" * (room + 1))
+    os.close(write)
+    relay.finish()
+    os.close(read)
+    assert len(capfd.readouterr().out) == room + 1
+    assert len(os.read(log, 2 * room)) == room
+    os.close(log)

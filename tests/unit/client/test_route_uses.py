@@ -38,6 +38,8 @@ USES: tuple[Callable[[Pool], object], ...] = (
     lambda pool: pool.services.list(),
     lambda pool: pool.services.get("x"),
     lambda pool: pool.services.create_from_template("x", "vllm", {}),
+    lambda pool: pool.services.plan("x", min_replicas=2),
+    lambda pool: pool.services.list_events("x"),
     lambda pool: pool.services.scale("x", 2),
     lambda pool: pool.services.delete("x"),
     lambda pool: pool.rightsizing.families(),

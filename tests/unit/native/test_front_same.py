@@ -110,6 +110,7 @@ run --preview -- true
 submit --preview --gpu=0.1 -- true
 run --no-gang true
 run --keep-output true
+run --no-keep-output true
 submit --no-gang true
 submit --network=lab --address=10.0.0.9 --security-group=web -- true
 submit --isolation=soft --goal=density --host=container --dry-run -- true

@@ -51,7 +51,8 @@ def test_the_command_begins_after_two_dashes_or_at_the_first_word_that_is_no_opt
 EVERYTHING = """
 --gpu 0.3 --mem 8GiB --count 2 --model H200 --label a=b --label c=d --sharing burst --name n --priority high
 --max-time=2h --tenant t --project p --no-wait --no-fence -q --cpus 4 --host-memory 8GiB --topology rack --preemptible
---requeue --exact --no-gang --keep-output --reservation r --profile 1g --isolation hard --goal latency --host vm
+--requeue --exact --no-gang --keep-output --no-keep-output --reservation r
+--profile 1g --isolation hard --goal latency --host vm
 --dry-run --preview --image a:1
 --volume /a:/b --volume /c:/d:ro --pull never --user u --workdir /w --env A=b --env C --registry-auth f
 --network lab --security-group g --security-group h --address 10.0.0.9 --when-idle suspend --idle-after=5m
@@ -65,7 +66,7 @@ def test_every_option_is_read_plainly() -> None:
     assert found == {
         "gpu": "0.3", "memory": "8GiB", "count": "2", "model": "H200", "label": ["a=b", "c=d"], "sharing": "burst",
         "name": "n", "priority": "high", "max_time": "2h", "tenant": "t", "project": "p", "no_wait": True,
-        "no_gang": True, "keep_output": True,
+        "no_gang": True, "keep_output": True, "no_keep_output": True,
         "no_fence": True, "quiet": True, "verbose": False, "state_dir": None, "no_color": False, "lang": None,
         "command": ["x", "y"],
         "cpus": "4", "host_memory": "8GiB", "topology": "rack", "preemptible": True, "requeue": True, "exact": True,

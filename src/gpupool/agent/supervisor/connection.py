@@ -20,7 +20,7 @@ from gpupool.agent.supervisor.job_record import parse_exit
 from gpupool.agent.supervisor.job_state import SupervisorError
 
 PROTOCOL_MIN: Final = 1
-PROTOCOL_MAX: Final = 1
+PROTOCOL_MAX: Final = 2
 #: `sun_path` has 108 bytes with its final NUL (unix(7)).
 _MAX_SOCKET_PATH: Final = 107
 

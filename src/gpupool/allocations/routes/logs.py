@@ -180,7 +180,7 @@ def _build_answer(job: JobOut, chunk: LogChunk | None, offset: int, limit: int) 
     if chunk is None:
         if job.attached and job.state != "pending":
             raise NotFound(
-                f"job {job.name} has no log: its output went to its client's terminal",
+                f"job {job.name} has no log: its output went to its client",
                 hint="gpupool run --keep-output  and  gpupool submit  keep it",
             )
         return LogOut(data="", offset=max(0, offset), next_offset=max(0, offset), ended=ended)

@@ -30,9 +30,9 @@ ignores Ctrl-C, use  gpupool stop JOB, or press Ctrl-C twice if its output goes 
 A job has its cards on one node. More cards than a node has are requested as a gang, if they divide evenly: the command
 then runs once on each node, without this terminal, and its output follows. --no-gang refuses them.
 
-The output of a job that has this terminal goes to it alone. With --keep-output the job writes to its log as a
-submitted one does, stdout and stderr together: gpupool logs JOB shows it during the run and after it, and a lost
-client ends nothing.
+What a terminal shows is kept in the job's log, too: gpupool logs JOB shows it during the run and after it.
+--no-keep-output keeps nothing. Output that goes to a file or a pipe is not kept, unless --keep-output asks for it: then
+the job writes to its log as a submitted one does, stdout and stderr together, and a lost client ends nothing.
 
 The command begins after --, or at the first word that is no option.
 
@@ -58,7 +58,7 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: ShareOptions, context: CommandContext) -> int:
-    from gpupool.base.errors import TooManyCards
+    from gpupool.base.errors import BadOption, TooManyCards
     from gpupool.client.attached_run import AttachedRun
     from gpupool.client.gangs.even_gang import choose_gang
     from gpupool.terminal.share_options import make_job_body
@@ -72,13 +72,24 @@ def run(options: ShareOptions, context: CommandContext) -> int:
     words = _RunNotices(options, api)
     # Terminal and signals are handed over the Unix socket; no network carries them.
     is_attached = api.local and not options.keep_output
+    if options.keep_output and options.no_keep_output:
+        raise BadOption(
+            "--keep-output and --no-keep-output: one of them at most",
+            hint="neither: what a terminal shows is kept, and nothing of a file or a pipe",
+        )
     asked = make_job_body(options, attached=is_attached, local=api.local)
     if _print_plan(options, context, asked):
         return 0
     try:
         if not is_attached:
             return _run_logged(options, context, words, asked)
-        attached = AttachedRun(api, asked, words.print_progress, pty=os.isatty(0) and os.isatty(1))
+        attached = AttachedRun(
+            api,
+            asked,
+            words.print_progress,
+            pty=os.isatty(0) and os.isatty(1),
+            with_log=not options.no_keep_output,
+        )
         with _SignalGuard():
             code = attached.run()
         words.print_end(attached.job)

@@ -77,9 +77,9 @@ def test_a_request_that_waits_is_answered_when_the_log_grows(house: House) -> No
     assert base64.b64decode(found.data) == b"new"
 
 
-def test_a_job_whose_output_went_to_a_terminal_has_no_log(house: House) -> None:
+def test_a_job_whose_output_went_to_its_client_has_no_log(house: House) -> None:
     house.submit(name="a", attached=True)
-    with pytest.raises(NotFound, match="its output went to its client's terminal"):
+    with pytest.raises(NotFound, match="its output went to its client"):
         read(house, GrowingLog(None))
 
 
