@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from gpupool.billing.charging.marks import read_charge_marks
 from gpupool.billing.charging.rating import read_card_models
-from gpupool.billing.charging.reserved_reading import read_reserved_parts
+from gpupool.billing.charging.reserved_reading import read_reserved_parts, read_windows
 from gpupool.billing.charging.tables import reserved_hours
 from gpupool.billing.prices.price_list import find_list
 from gpupool.billing.prices.service import read_price_lists
@@ -74,8 +74,12 @@ def _read_recorded(connection: sa.Connection, since_s: int, until_s: int) -> Ite
 def _read_books(
     connection: sa.Connection, ask: ReportQuery, since_s: int, until_s: int
 ) -> Iterator[_Found]:
-    if since_s >= until_s:
+    windows = read_windows(connection, since_s, until_s) if since_s < until_s else []
+    if not windows:
         return
+    # A range may begin long before the pool: hours without reservations are not asked for.
+    since_s = max(since_s, min(window.start_s for window, _ in windows))
+    until_s = min(until_s, max(window.end_s for window, _ in windows))
     lists = read_price_lists(connection)
     cards = read_card_models(connection)
     for hour_s, counted_s in split_by_slot(since_s, until_s, HOUR_S):

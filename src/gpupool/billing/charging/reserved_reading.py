@@ -54,7 +54,7 @@ def read_reserved_parts(
     """
     if since_s < marks.fine_s:
         return _read_recorded(connection, since_s)
-    windows = _read_windows(connection, since_s, until_s)
+    windows = read_windows(connection, since_s, until_s)
     if not windows:
         return []
     used_of = _read_used(connection, cards, since_s, until_s)
@@ -103,10 +103,10 @@ def _read_recorded(connection: sa.Connection, hour_s: int) -> list[ReservedPart]
 # Windows ------------------------------------------------------------------------------------
 
 
-def _read_windows(
+def read_windows(
     connection: sa.Connection, since_s: int, until_s: int
 ) -> list[tuple[ReservedWindow, str]]:
-    """Read the windows in a stretch of time, with the names of their reservations, in their order."""
+    """Read the windows in a stretch of time and the names of their reservations, in the order of start."""
     r = reservations_view.c
     since_ns = since_s * NANOS_PER_SECOND
     query = (

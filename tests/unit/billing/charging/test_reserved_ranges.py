@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.base.units import MIB
 from gpupool.metering.books import DAY_S
@@ -112,3 +113,17 @@ def test_folded_hours_keep_what_was_recorded(pool: Pool) -> None:
     found = report(pool, 1900, 2000)
     assert found.until_ns - found.since_ns == HOUR * S
     assert list_sums(found) == [("reserved", "vision", 1800), ("idle", None, 2 * HOUR - 1800)]
+
+
+def test_a_range_that_begins_before_the_pool_is_no_longer_to_read(pool: Pool) -> None:
+    reserve(pool, "nightly", 1800, 2 * HOUR)
+    advance(pool, 3 * HOUR)
+    statements: list[str] = []
+    sa.event.listen(
+        pool.store.engine, "before_cursor_execute", lambda *call: statements.append(call[2])
+    )
+    near = report(pool, 0, 3 * HOUR)
+    of_hours = len(statements)
+    far = report(pool, -20 * 365 * DAY_S, 3 * HOUR)
+    assert list_sums(far) == list_sums(near)
+    assert len(statements) - of_hours <= of_hours + 2
