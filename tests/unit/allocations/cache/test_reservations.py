@@ -76,7 +76,7 @@ def test_explain_names_a_reservation_of_the_own_tenant_with_what_helps(
     assert (
         answer.sentence == f"what is free is kept for reservation night from {begins} on, and {run}"
     )
-    assert answer.hints[0] == "a --max-time that ends before then lets it start now"
+    assert answer.hints[0] == "with --max-time 59m it starts now"
     house.submit(1000, None, name="short", max_seconds=600)
     assert house.job("short").state == "starting"
     house.allocations.reservations.end_reservation("night", None, house.admin)
@@ -94,7 +94,7 @@ def test_explain_keeps_the_name_of_a_reservation_of_another_tenant(house: House)
         f"what is free is kept for a reservation of another tenant from {format_instant(made.start_ns)} on"
     )
     assert "secret" not in str(answer)
-    assert answer.hints[0] == "a --max-time that ends before then lets it start now"
+    assert answer.hints[0] == "with --max-time 59m it starts now"
 
 
 def test_jobs_name_a_reservation_of_their_tenant_or_are_refused(house: House) -> None:
