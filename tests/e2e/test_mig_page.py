@@ -82,7 +82,10 @@ def test_ctrl_c_leaves_the_switch_going_until_the_job_has_ended(pool: RealPool) 
     pool.until_state("train", "running")
     demand = ("--demand", "4x7g.141gb")
     plan = pool.json("mig", "plan", *demand)
-    assert [one["waits_for"] for one in plan["switches"]] == [["train"]]
+    # The tests before this one may have switched the other cards.
+    (draining,) = [one for one in plan["switches"] if one["waits_for"]]
+    assert draining["waits_for"] == ["train"]
+    card = draining["card"]
     apply = pool.start("mig", "apply", *demand, "--yes")
     assert apply.stdout is not None
     while b"draining: 1 share on it" not in (line := apply.stdout.readline()):
@@ -90,7 +93,7 @@ def test_ctrl_c_leaves_the_switch_going_until_the_job_has_ended(pool: RealPool) 
     apply.send_signal(signal.SIGINT)
     _, err = apply.communicate(timeout=30)
     assert apply.returncode == 130
-    assert b"the switch goes on without this command" in err
-    assert list_modes(pool)["sim-0:3"] == "plain"
+    assert b" without this command" in err
+    assert list_modes(pool)[card] == "plain"
     pool.do("stop", "train", "--yes", "--grace", "0")
-    pool.until(lambda: list_modes(pool)["sim-0:3"] == "mig", "the switch is done without us")
+    pool.until(lambda: list_modes(pool)[card] == "mig", "the switch is done without us")
