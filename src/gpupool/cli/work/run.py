@@ -58,7 +58,7 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: ShareOptions, context: CommandContext) -> int:
-    from gpupool.base.errors import BadOption, TooManyCards
+    from gpupool.base.errors import TooManyCards
     from gpupool.client.attached_run import AttachedRun
     from gpupool.client.gangs.even_gang import choose_gang
     from gpupool.terminal.share_options import make_job_body
@@ -72,11 +72,7 @@ def run(options: ShareOptions, context: CommandContext) -> int:
     words = _RunNotices(options, api)
     # Terminal and signals are handed over the Unix socket; no network carries them.
     is_attached = api.local and not options.keep_output
-    if options.keep_output and options.no_keep_output:
-        raise BadOption(
-            "--keep-output and --no-keep-output: one of them at most",
-            hint="neither: what a terminal shows is kept, and nothing of a file or a pipe",
-        )
+    _check_output_choice(options, is_local=api.local)
     asked = make_job_body(options, attached=is_attached, local=api.local)
     if _print_plan(options, context, asked):
         return 0
@@ -95,8 +91,28 @@ def run(options: ShareOptions, context: CommandContext) -> int:
         words.print_end(attached.job)
         return code
     except TooManyCards as error:
-        gang = choose_gang(asked, error, may_be_gang=not options.no_gang)
+        # The output of a gang comes through logs.
+        may_be_gang = not options.no_gang and not options.no_keep_output
+        gang = choose_gang(asked, error, may_be_gang=may_be_gang)
     return _run_gang(options, context, words, asked, gang)
+
+
+def _check_output_choice(options: ShareOptions, *, is_local: bool) -> None:
+    """Refuse `--no-keep-output` where the output is kept all the same. Raises BadOption."""
+    from gpupool.base.errors import BadOption
+
+    if not options.no_keep_output:
+        return
+    if options.keep_output:
+        raise BadOption(
+            "--keep-output and --no-keep-output: one of them at most",
+            hint="neither: what a terminal shows is kept, and nothing of a file or a pipe",
+        )
+    if not is_local:
+        raise BadOption(
+            "--no-keep-output: over the network the output comes through the job's log",
+            hint="run it on the machine of the pool, or without --no-keep-output",
+        )
 
 
 def _run_gang(

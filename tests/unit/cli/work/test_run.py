@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import ServiceUnavailable
-from gpupool.cli.work.run import _RunNotices, exit_words, grant_line
+from gpupool.base.errors import BadOption, ServiceUnavailable
+from gpupool.cli.work.run import _check_output_choice, _RunNotices, exit_words, grant_line
 from tests.unit.cli.golden import GoldenLine
 from tests.unit.cli.sample import job
 
@@ -23,6 +23,18 @@ from tests.unit.cli.sample import job
 )
 def test_run_prints_the_recorded_output(name: str, line: str, golden_line: GoldenLine) -> None:
     golden_line(name, line)
+
+
+@pytest.mark.parametrize(
+    ("keeps", "is_local", "why"),
+    [(True, True, "one of them at most"), (False, False, "through the job's log")],
+)
+def test_output_that_would_be_kept_all_the_same_is_refused(
+    keeps: bool, is_local: bool, why: str
+) -> None:
+    options = SimpleNamespace(keep_output=keeps, no_keep_output=True)
+    with pytest.raises(BadOption, match=why):
+        _check_output_choice(options, is_local=is_local)  # type: ignore[arg-type]
 
 
 class PoolOfHints:
