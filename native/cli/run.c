@@ -66,7 +66,7 @@ static void explain_member(struct json *json, struct slice name, void *context)
         json_skip(json);
 }
 
-/* What would let the job start, as `explain` has it. A pool that does not answer is told of by the wait. */
+/* Prints what would let the job start, as `explain` does. The wait itself reports a pool that does not answer. */
 static enum outcome tell_hints(struct attended *run)
 {
     struct request request = {.method = "GET", .timeout_ms = ANSWER_MS};

@@ -41,7 +41,7 @@ class RowSum:
     used: RunningSums = UNKNOWN_SUMS
     #: None: unknown, or not asked for.
     host: HostAmount | None = None
-    #: None: unknown, or not told apart by what the report is by.
+    #: None: unknown, or the report is not grouped by what energy is recorded for.
     energy: EnergySum | None = None
 
 

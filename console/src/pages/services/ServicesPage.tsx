@@ -123,7 +123,7 @@ function useChosen(): [string | undefined, (service: string | undefined) => void
   return [chosen, choose]
 }
 
-/** Whether the viewer may change a service: its owner, and whoever manages its tenant. */
+/** Whether the viewer may change a service: the owner and managers of its tenant may. */
 function useMayChange(): (service: Service) => boolean {
   const session = useSession().data
   const permissions = session?.permissions ?? []

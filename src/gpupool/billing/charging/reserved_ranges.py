@@ -1,4 +1,4 @@
-"""Read the unused time of reservations in any range, for reports: recorded hours, and the rest anew.
+"""Read the unused time of reservations in any range, for reports: recorded hours first, then the books.
 
 Hours that have charges are recorded; those that are younger, and parts of hours at both ends of
 the range, are read from the books. Prices do not matter to it. docs/decisions/0127.
