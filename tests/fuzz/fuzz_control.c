@@ -7,6 +7,7 @@
 
 #include "control.h"
 #include "launch.h"
+#include "log.h"
 #include "record.h"
 
 void job_stop(struct job *job, uint64_t grace, enum reason reason)
@@ -46,6 +47,11 @@ void record_line(const struct job *job, char *line, size_t size)
     strncpy(line, "exited\n", size);
 }
 
+void log_begin(struct log *log)
+{
+    log->kept = 1;
+}
+
 /* First byte: where the job stands, and who asks. Then what arrives, in pieces of the size of the second. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -77,6 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     control_finish(&job);
     if (job.terminal > 2)
         close(job.terminal);
+    if (job.log_pipe > 2)
+        close(job.log_pipe);
     close(pair[1]);
     return 0;
 }
