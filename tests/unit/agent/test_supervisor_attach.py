@@ -307,6 +307,7 @@ def test_the_log_goes_on_when_the_client_is_killed_and_another_comes(
     with SupervisorConnection(job_dir) as line:
         until(lambda: not line.read_status().attached)
     second = terminal(job_dir, kind="pty+log")
+    until(lambda: not second.is_restored())  # before, the person's own terminal echoes
     second.type(b"two\n")
     second.await_text(b"two\r\ntwo\r\n")
     second.type(b"three\n")

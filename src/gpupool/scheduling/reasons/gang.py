@@ -93,7 +93,7 @@ def reject_never_together(gang: Gang) -> Rejection:
 def _describe_whole_cards(needed: int, fit: ClaimFit, free: FreeCapacity) -> str:
     """Count the cards that the members could have: free, shared with how much is left, and in use."""
     fits = fit.why == FITS
-    left = np.clip(free.cards.free_milli, 0, WHOLE)
+    left = np.clip(free.milli, 0, WHOLE)
     shared = (fit.fixed == FITS) & ~fits & (left > 0) & (left < WHOLE)
     other = int(np.count_nonzero(fit.possible & ~fits & ~shared))
     whole = int(np.count_nonzero(fits))

@@ -39,3 +39,13 @@ def test_a_gang_that_has_not_had_its_turn_is_told_so() -> None:
     before = snapshot("8xH200", waiting("a", priority=100), gang("g", role("worker", whole(), 2)))
     ((key, said),) = cycle(before, 0, limit=1).rejections.items()
     assert (key.gang, said.dominant) == ("g", RejectionReason.BEHIND)
+
+
+def test_a_card_that_the_plan_itself_shares_is_said_to_be_shared() -> None:
+    asked = gang("g", role("member", whole(2), 2))
+    small = waiting("small", want=shape(100), priority=100)
+    plan = cycle(snapshot("2x2xL40S", small, asked), 0)
+    assert [one.job for one in plan.placements] == ["small"]
+    assert plan.rejections[asked.key].sentence.startswith(
+        "needs 4 whole cards, 3 free and 1 shared (0.90 left);"
+    )
