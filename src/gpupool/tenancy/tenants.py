@@ -185,9 +185,16 @@ def _count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def find_tenant(connection: sa.Connection, caller: Principal, name: str) -> Row:
-    """Return the living tenant of that name in the caller's scope. Raises UnknownTenant."""
-    query = _select_living().where(tenants.c.name == name, match_visible(caller, tenants.c.id))
+def find_tenant(
+    connection: sa.Connection, caller: Principal, name: str, *, with_deleted: bool = False
+) -> Row:
+    """Return the living tenant of that name in the caller's scope. Raises UnknownTenant.
+
+    Args:
+        with_deleted: Whether a deleted one is found, too: the books keep it, and its bills.
+    """
+    query = sa.select(tenants) if with_deleted else _select_living()
+    query = query.where(tenants.c.name == name, match_visible(caller, tenants.c.id))
     row = connection.execute(query).one_or_none()
     if row is None:
         # Another tenant's name and one that does not exist are answered alike.

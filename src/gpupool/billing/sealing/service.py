@@ -106,7 +106,7 @@ class SealService:
             BadOption: the month that it corrects is not sealed.
         """
         with self._store.write() as write:
-            tenant = find_tenant(write.connection, caller, body.tenant)
+            tenant = find_tenant(write.connection, caller, body.tenant, with_deleted=True)
             seals = {row.month: row for row in _read_seals(write.connection)}
             if body.corrects is not None and body.corrects not in seals:
                 raise BadOption(
