@@ -12,6 +12,7 @@ from gpupool.billing.budgets.budget import forecast_spending
 from gpupool.billing.budgets.standing import (
     BudgetStanding,
     read_budgets,
+    read_preempt_since,
     read_standing,
     record_crossings,
 )
@@ -118,6 +119,36 @@ def test_raising_a_budget_ends_its_hold_and_its_thresholds_count_anew(pool: Pool
     pool.time.forward(6 * HOUR)
     look(pool)
     assert list_percents(pool) == [50, 80, 100, 80, 100]
+
+
+def test_a_threshold_that_ends_jobs_from_now_on_has_its_grace_from_now(pool: Pool) -> None:
+    billing = bill(pool)
+    billing.budgets.put(ADMIN, make_budget())
+    pool.grant(0, 0, 1000, CARD_MIB)
+    pool.time.forward(10 * HOUR)
+    look(pool)
+    pool.time.forward(2 * DAY)
+    # 100 % held jobs two days ago; now it ends them.
+    stricter = make_budget(
+        amount=200 * UNIT,
+        hold_percent=80,
+        warn_percents=[50],
+        preempt_percent=100,
+        on_limit="preempt",
+        force=True,
+    )
+    billing.budgets.put(ADMIN, stricter)
+    with pool.store.write() as write:
+        now_ns = write.now_ns
+    standing = look(pool)
+    assert standing.list_reached() == [(50, "warn"), (80, "hold"), (100, "preempt")]
+    with pool.store.read() as connection:
+        assert read_preempt_since(connection, standing) == now_ns
+    # The same again: the grace goes on.
+    pool.time.forward(60)
+    billing.budgets.put(ADMIN, stricter)
+    with pool.store.read() as connection:
+        assert read_preempt_since(connection, look(pool)) == now_ns
 
 
 def test_gpu_hours_are_counted_by_project_and_user(any_pool: Pool) -> None:
