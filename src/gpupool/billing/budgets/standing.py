@@ -171,19 +171,23 @@ def read_preempt_since(connection: sa.Connection, standing: BudgetStanding) -> i
 
 
 def read_past_days(connection: sa.Connection, budget: Budget, now_s: int) -> dict[int, int]:
-    """Read what each of the last days cost, by its number before now, of days with charges."""
+    """Read what each of the last days cost, by its number before the last charges.
+
+    Hours without charges are not 0: after a new price list those of weeks are made again.
+    """
     marks = read_charge_marks(connection)
     if marks is None:
         return {}
-    first_s = max(marks.first_s, now_s - FORECAST_DAYS * DAY_S)
-    hours = read_hours(connection, budget.owner, now_s - FORECAST_DAYS * DAY_S, now_s)
+    until_s = min(marks.next_s, now_s)
+    first_s = max(marks.first_s, until_s - FORECAST_DAYS * DAY_S)
+    hours = read_hours(connection, budget.owner, first_s, until_s)
     sums: dict[int, Spending] = {}
     for number in range(1, FORECAST_DAYS + 1):
-        start_s = now_s - number * DAY_S
+        start_s = until_s - number * DAY_S
         if start_s >= first_s:
             sums[number] = Spending()
     for hour_s, spending in hours.items():
-        number = (now_s - hour_s - 1) // DAY_S + 1
+        number = (until_s - hour_s - 1) // DAY_S + 1
         if number in sums:
             sums[number] += spending
     return {number: budget.measure(spending) for number, spending in sums.items()}

@@ -20,7 +20,7 @@ from gpupool.billing.periods import find_period, parse_zone
 from gpupool.billing.service import Billing
 from gpupool.store.tables import events
 from gpupool.wire.billing.budgets import BudgetIn
-from tests.support.billing_books import ADMIN, bill, settle
+from tests.support.billing_books import ADMIN, bill, make_prices, settle
 from tests.support.metering_books import CARD_MIB, DAY, HOUR, START_S, Pool, principal
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
@@ -127,10 +127,10 @@ def test_a_threshold_that_ends_jobs_from_now_on_has_its_grace_from_now(pool: Poo
     pool.grant(0, 0, 1000, CARD_MIB)
     pool.time.forward(10 * HOUR)
     look(pool)
-    pool.time.forward(2 * DAY)
-    # 100 % held jobs two days ago; now it ends them.
+    pool.time.forward(2 * HOUR)
+    # 100 % held jobs two hours ago; now it ends them.
     stricter = make_budget(
-        amount=200 * UNIT,
+        amount=40 * UNIT,
         hold_percent=80,
         warn_percents=[50],
         preempt_percent=100,
@@ -209,3 +209,22 @@ def test_the_forecast_goes_on_as_the_last_days_did(pool: Pool) -> None:
     calm = forecast_spending(budget, 500 * UNIT, {1: 0}, now_s, period)
     assert calm is not None
     assert (calm.end, calm.runs_out_s) == (500 * UNIT, None)
+
+
+def test_the_forecast_of_a_steady_load_goes_on_with_it(pool: Pool) -> None:
+    billing = bill(pool)
+    billing.budgets.put(ADMIN, make_budget(amount=10_000 * UNIT))
+    pool.grant(0, 0, 1000, CARD_MIB)
+    # Charges of the last hour and of the one that runs are not made yet.
+    pool.time.forward(26 * HOUR + 300)
+    (shown,) = billing.budgets.list_all(ADMIN)
+    assert shown.forecast is None
+    billing.charging.catch_up()
+    (shown,) = billing.budgets.list_all(ADMIN)
+    left_ns = shown.period_end_ns - (START_S + 26 * HOUR + 300) * 10**9
+    assert shown.forecast is not None
+    assert shown.forecast.end == shown.spent + round(3_600_001 * left_ns / (HOUR * 10**9))
+    # A new price list forgets the charges: what no hour says is unknown, and not 0.
+    billing.prices.put("list", make_prices())
+    (shown,) = billing.budgets.list_all(ADMIN)
+    assert shown.forecast is None

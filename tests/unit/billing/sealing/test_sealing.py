@@ -104,9 +104,9 @@ def test_a_month_of_another_zone_begins_where_the_sealed_one_ends(
 ) -> None:
     billing = Billing(pool.store)
     pool.grant(0, 0, 1000, 8192)
-    pool.time.forward(END_S - 12 * HOUR - START_S)
-    charge_from(pool, END_S - 12 * HOUR)
-    pool.time.forward(12 * HOUR)
+    pool.time.forward(END_S - 3 * HOUR - START_S)
+    charge_from(pool, END_S - 3 * HOUR)
+    pool.time.forward(3 * HOUR)
     settle(pool, billing)
     billing.seals.seal(ADMIN, MONTH)
     billing.prices.put("list", make_prices(from_ns=END_S * S, timezone=timezone))
