@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpupool.base.errors import BudgetSpent
+from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 from tests.support.budget_house import BudgetHouse
 
 
@@ -57,3 +58,20 @@ def test_a_budget_that_only_warns_holds_nothing(house: BudgetHouse) -> None:
     house.submit(1000, None, name="first", principal=house.ann)
     house.pass_hours(2)
     assert house.submit(100, None, name="second", principal=house.ann).state == "starting"
+
+
+def test_a_preview_says_that_a_job_waits_for_its_budget(house: BudgetHouse) -> None:
+    house.set_budget()
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.pass_hours(2)
+    house.look()
+    body = JobIn(shape=ShapeIn(gpu_milli=100), launch=LaunchIn(argv=["true"]))
+    previews = house.allocations.previews
+    found = previews.preview_job(body, house.ann, None)
+    second = house.submit(100, None, name="second", principal=house.ann)
+    assert (found.outcome, found.on, second.state) == ("waits", [], "pending")
+    explained = house.allocations.jobs.explain_job("second", house.admin)
+    assert (found.reason, found.hints) == (explained.sentence, explained.hints)
+    refused = previews.preview_job(body.model_copy(update={"wait": False}), house.ann, None)
+    assert (refused.outcome, refused.code) == ("never", "GP-2123")
+    assert previews.preview_job(body, house.admin, None).outcome == "fits"
