@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.base.errors import BudgetSpent
+from gpupool.store.tables import events
 from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 from tests.support.budget_house import BudgetHouse
 
@@ -75,3 +77,22 @@ def test_a_preview_says_that_a_job_waits_for_its_budget(house: BudgetHouse) -> N
     refused = previews.preview_job(body.model_copy(update={"wait": False}), house.ann, None)
     assert (refused.outcome, refused.code) == ("never", "GP-2123")
     assert previews.preview_job(body, house.admin, None).outcome == "fits"
+
+
+@pytest.mark.parametrize("is_gang", [False, True])
+def test_no_job_ends_for_one_whose_budget_is_spent(house: BudgetHouse, is_gang: bool) -> None:
+    house.set_budget()
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.submit(1000, None, name="victim", preemptible=True, priority="low")
+    for item in house.work():
+        house.report(item, "running")
+    house.pass_hours(2)
+    gang = {"name": "urgent", "parts": [{"name": "urgent", "count": 2}]}
+    more = {"gang": gang} if is_gang else {"name": "urgent"}
+    house.submit(500, None, principal=house.ann, **more)
+    house.allocations.placer.run_cycle()
+    with house.store.read() as connection:
+        kinds = set(connection.execute(sa.select(events.c.kind)).scalars())
+    assert "job.preempted" not in kinds
+    # It waits beside the queue, with the reason of its budget.
+    assert house.allocations.cache.count_waiting() == 0
