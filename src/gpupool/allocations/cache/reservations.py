@@ -161,9 +161,9 @@ def end_reservation(write: WriteTransaction, name: str, tenant: TenantRef) -> Re
         NotFound: The tenant has no such reservation, or it was ended.
     """
     theirs = sa.and_(reservations.c.tenant_id == tenant.id, reservations.c.name == name, _KEPT)
-    row = write.execute(
-        _ROWS.where(theirs).order_by(reservations.c.id.desc()).limit(1)
-    ).one_or_none()
+    # The newest of a name is the one that may not be over.
+    newest = _ROWS.where(theirs).order_by(None).order_by(reservations.c.id.desc()).limit(1)
+    row = write.execute(newest).one_or_none()
     if row is None:
         raise NotFound(
             f"{tenant.name} has no reservation {name!r}", hint="gpupool reservation list"
