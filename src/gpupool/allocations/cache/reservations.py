@@ -43,9 +43,10 @@ def read_reservations(connection: sa.Connection) -> tuple[Reservation, ...]:
     return tuple(build_reservation(row) for row in connection.execute(_ROWS.where(_KEPT)))
 
 
-def require_reservation(known: Iterable[Reservation], name: str, tenant: str) -> None:
+def require_reservation(known: Iterable[Reservation], name: str, tenant: str, now_ns: int) -> None:
     """Raise NotFound unless the tenant has a reservation of that name that is not over."""
-    if not any(held.name == name and held.tenant == tenant for held in known):
+    theirs = [held for held in known if held.name == name and held.tenant == tenant]
+    if all(_is_over(held, now_ns) for held in theirs):
         raise NotFound(
             f"there is no reservation {name!r} of {tenant}", hint="gpupool reservation list"
         )

@@ -166,7 +166,10 @@ def test_the_end_of_a_name_that_was_used_before_is_of_the_living_one(tmp_path: P
     house = BudgetHouse(tmp_path)
     reserve(house, inside=0, hours=1)
     house.pass_hours(2)
+    with pytest.raises(NotFound, match="there is no reservation 'night' of default"):
+        house.submit(name="late", reservation="night")
     second = reserve(house, inside=0)
+    assert house.submit(name="inside", reservation="night").state == "starting"
     ended = house.allocations.reservations.end_reservation("night", None, house.admin)
     assert ended.id == second.id
     assert names(house) == []
