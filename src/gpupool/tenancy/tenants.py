@@ -180,8 +180,7 @@ class TenantService:
                 users=people,
                 held_milli=row.held_milli,
             )
-        reserved = _count_reservations(connection, row.id, now_ns)
-        if reserved:
+        if reserved := _count_reservations(connection, row.id, now_ns):
             raise StillInUse(
                 f"tenant {row.name} still has {_count_noun(reserved, 'reservation')}",
                 hint=f"end them: gpupool reservation delete NAME --tenant {row.name}",
@@ -192,7 +191,8 @@ class TenantService:
 def _count_reservations(connection: sa.Connection, tenant_id: int, now_ns: int) -> int:
     """Count the tenant's reservations that are not over, also by time."""
     r = reservations_view.c
-    last_ns = sa.case((r.every_ns.is_(None), r.end_ns), else_=r.until_ns + r.end_ns - r.start_ns)
+    repeats = (r.until_ns - 1 - r.start_ns) // r.every_ns
+    last_ns = r.end_ns + sa.case((r.every_ns.is_(None), 0), else_=repeats * r.every_ns)
     query = sa.select(sa.func.count()).where(
         r.tenant_id == tenant_id,
         r.state != ReservationState.ENDED,

@@ -176,6 +176,20 @@ def test_the_end_of_a_name_that_was_used_before_is_of_the_living_one(tmp_path: P
     house.close()
 
 
+def test_a_tenant_whose_repetitions_are_over_is_deleted(tmp_path: Path) -> None:
+    house = BudgetHouse(tmp_path)
+    # The last of two begins after 24 hours.
+    until_ns = house.store.clock.now_ns() + 30 * HOUR
+    house.tenancy.tenants.create(house.admin, "team", None)
+    reserve(house, tenant="team", inside=0, hours=1, every_seconds=86400, until_ns=until_ns)
+    house.pass_hours(24.5)
+    with pytest.raises(StillInUse):
+        house.tenancy.tenants.delete(house.admin, "team")
+    house.pass_hours(1)
+    house.tenancy.tenants.delete(house.admin, "team")
+    house.close()
+
+
 def test_a_tenant_with_a_reservation_is_not_deleted(tmp_path: Path) -> None:
     house = House(tmp_path)
     house.tenancy.tenants.create(house.admin, "team", None)
