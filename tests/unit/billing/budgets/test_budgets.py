@@ -11,6 +11,7 @@ from gpupool.base.errors import BadOption, BudgetBelowSpent, StaleGeneration, Un
 from gpupool.billing.budgets.budget import forecast_spending
 from gpupool.billing.budgets.standing import (
     BudgetStanding,
+    has_new_crossing,
     read_budgets,
     read_preempt_since,
     read_standing,
@@ -20,6 +21,7 @@ from gpupool.billing.periods import find_period, parse_zone
 from gpupool.billing.service import Billing
 from gpupool.store.tables import events
 from gpupool.wire.billing.budgets import BudgetIn
+from gpupool.wire.billing.statements import AdjustmentIn
 from tests.support.billing_books import ADMIN, bill, make_prices, settle
 from tests.support.metering_books import CARD_MIB, DAY, HOUR, START_S, Pool, principal
 
@@ -149,6 +151,31 @@ def test_a_threshold_that_ends_jobs_from_now_on_has_its_grace_from_now(pool: Poo
     billing.budgets.put(ADMIN, stricter)
     with pool.store.read() as connection:
         assert read_preempt_since(connection, look(pool)) == now_ns
+
+
+def test_a_budget_that_a_credit_took_below_has_a_new_grace(pool: Pool) -> None:
+    billing = bill(pool)
+    billing.budgets.put(ADMIN, make_budget(amount=4 * UNIT, on_limit="preempt"))
+    pool.grant(0, 0, 1000, CARD_MIB)
+    pool.time.forward(2 * HOUR)
+    first = look(pool)
+    with pool.store.read() as connection:
+        assert read_preempt_since(connection, first) is not None
+    credit = AdjustmentIn(tenant="vision", amount_micro=-7 * UNIT, reason="outage")
+    billing.seals.adjust(ADMIN, credit)
+    with pool.store.read() as connection:
+        (budget,) = read_budgets(connection)
+        below = read_standing(connection, budget, START_S + 2 * HOUR)
+        assert has_new_crossing(connection, below)
+    assert look(pool).list_reached() == []
+    with pool.store.read() as connection:
+        assert not has_new_crossing(connection, below)
+    pool.time.forward(2 * HOUR)
+    again = look(pool)
+    with pool.store.read() as connection:
+        assert read_preempt_since(connection, again) == (START_S + 4 * HOUR) * 10**9
+    # Warnings stay one event a period; the grace that begins anew is told.
+    assert list_percents(pool) == [50, 80, 100, 110, 110]
 
 
 def test_gpu_hours_are_counted_by_project_and_user(any_pool: Pool) -> None:
