@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpupool.billing.charging.marks import ChargeMarks, write_charge_marks
 from gpupool.billing.service import Billing
 from gpupool.wire.billing.prices import PriceListIn
 from tests.support.metering_books import ADMIN, HOUR, START_S, Pool, S
@@ -41,4 +42,10 @@ def settle(pool: Pool, billing: Billing) -> None:
     billing.charging.catch_up()
 
 
-__all__ = ["ADMIN", "bill", "make_prices", "settle"]
+def charge_from(pool: Pool, second: int) -> None:
+    """Begin charges at a whole hour: the hours before cost a test its time."""
+    with pool.store.write() as write:
+        write_charge_marks(write, ChargeMarks(second, second))
+
+
+__all__ = ["ADMIN", "bill", "charge_from", "make_prices", "settle"]

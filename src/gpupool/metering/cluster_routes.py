@@ -16,7 +16,8 @@ router = Router(tags=["metering"])
 
 
 def get_cluster_books(request: Request) -> ClusterBooks:
-    return ClusterBooks(request.app.state.store, request.app.state.metering)
+    state = request.app.state
+    return ClusterBooks(state.store, state.metering, state.billing.charging.remake_since)
 
 
 Books = Annotated[ClusterBooks, Depends(get_cluster_books)]

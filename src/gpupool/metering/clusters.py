@@ -9,7 +9,7 @@ changes nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -43,6 +43,9 @@ from gpupool.wire.cluster import (
     ClusterVersion,
 )
 
+#: Called in the transaction in which what was held before now changes, with the earliest second.
+PastListener = Callable[[WriteTransaction, int], None]
+
 #: Pod, container, and the instant from which it holds: what identifies a hold.
 Key = tuple[str, str, int]
 
@@ -50,9 +53,12 @@ Key = tuple[str, str, int]
 class ClusterBooks:
     """Thread-safe. Decides nothing: the cluster has placed."""
 
-    def __init__(self, store: Store, metering: MeteringService) -> None:
+    def __init__(
+        self, store: Store, metering: MeteringService, note_past: PastListener | None = None
+    ) -> None:
         self._store = store
         self._metering = metering
+        self._note_past = note_past
 
     def list_nodes(self, teller: str) -> list[str]:
         """List the nodes that this meter has reported and not ended."""
@@ -94,10 +100,14 @@ class ClusterBooks:
             if newer is not None:
                 self._reopen_holds(write, known, body, cards)
             _record_use(write, row.id, told, numbers)
-            closed = self._close_holds(
+            ends = self._close_holds(
                 write, row.id, body.held, body.ended, numbers, whole=body.whole
             )
-            return ClusterNodeOut(node=node, applied=True, opened=len(new), closed=closed)
+            starts = [one.held_ns for one in new.values()]
+            if self._note_past is not None and (starts or ends):
+                # The server or the meter was down: charges of these hours may be made already.
+                self._note_past(write, min([*starts, *ends]) // NANOS_PER_SECOND)
+            return ClusterNodeOut(node=node, applied=True, opened=len(new), closed=len(ends))
 
     def _open_hold(
         self, write: WriteTransaction, node_id: int, one: ClusterHeld, cards: Mapping[str, int]
@@ -169,8 +179,8 @@ class ClusterBooks:
         numbers: Mapping[Key, int],
         *,
         whole: bool = True,
-    ) -> int:
-        """Close holds that ended, at their end; return how many.
+    ) -> list[int]:
+        """Close holds that ended, at their end; return the ends.
 
         A whole report also closes, now, what the ledger does not have any more: it was lost with
         its node.
@@ -191,7 +201,7 @@ class ClusterBooks:
         for number, at_ns in ends.items():
             self._metering.close_allocations(write, [-number], at_ns)
             write.execute(cluster_holds.update().where(h.id == number).values(ended_ns=at_ns))
-        return len(ends)
+        return list(ends.values())
 
 
 def _find_newer_version(known: Any | None, body: ClusterNodeIn) -> ClusterVersion | None:

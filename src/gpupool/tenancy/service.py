@@ -130,14 +130,20 @@ class TenancyService:
         return self.identity.run_as(principal, peer)
 
     def resolve_tenant(
-        self, connection: sa.Connection, principal: Principal, name: str | None
+        self,
+        connection: sa.Connection,
+        principal: Principal,
+        name: str | None,
+        *,
+        with_deleted: bool = False,
     ) -> TenantRef:
         """Return the tenant a submission is for: the caller's own, or any for an admin.
 
-        Call it inside the transaction that uses the answer: a deleted tenant is not found. Raises
-        UnknownTenant.
+        Call it inside the transaction that uses the answer: a deleted tenant is not found, unless
+        `with_deleted`. Raises UnknownTenant.
         """
-        return tenant_ref(find_tenant(connection, principal, name or principal.tenant))
+        named = name or principal.tenant
+        return tenant_ref(find_tenant(connection, principal, named, with_deleted=with_deleted))
 
     def project_id(self, connection: sa.Connection, tenant_id: int, name: str) -> int:
         """Return the id of the tenant's project of that name.

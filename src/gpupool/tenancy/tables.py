@@ -154,3 +154,14 @@ tokens = sa.Table(
         comment="of a link: the account that made it for itself over the Unix socket",
     ),
 )
+
+# `allocations` keeps the reservations; a tenant that has one is not deleted.
+reservations_view = sa.table(
+    "reservations",
+    sa.column("tenant_id", sa.Integer),
+    sa.column("state", sa.String),
+    sa.column("start_ns", sa.BigInteger),
+    sa.column("end_ns", sa.BigInteger),
+    sa.column("every_ns", sa.BigInteger),
+    sa.column("until_ns", sa.BigInteger),
+)

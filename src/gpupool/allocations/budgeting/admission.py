@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.arrays.references import parse_reference
 from gpupool.allocations.budgeting.holds import BudgetHold
-from gpupool.allocations.store.tables import arrays, jobs
+from gpupool.allocations.store.tables import arrays, gangs, jobs
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.billing.budgets.standing import (
     BudgetStanding,
@@ -40,17 +40,19 @@ def admit_plan(write: WriteTransaction, plan: Plan) -> Admission:
     """Leave out of a plan the jobs whose budget is spent at this moment.
 
     A gang is left out whole. With a job that is held, all evictions of the plan are left out: one
-    may be for it, and the next plan has the others again.
+    may be for it, and the next plan has the others again. No job is evicted for one that is held.
     """
-    if not plan.placements or not _has_budgets(write):
+    beneficiaries = {eviction.beneficiary for eviction in plan.evictions}
+    if not (plan.placements or beneficiaries) or not _has_budgets(write):
         return Admission(plan)
-    owners = _read_owners(write, [placement.job for placement in plan.placements])
+    names = {placement.job for placement in plan.placements}
+    owners = _read_owners(write, names | beneficiaries)
     standings = _read_standings(write, {owner.tenant_id for owner in owners.values()})
     spent = [standing for standing in standings if standing.is_on_hold]
-    kept_out: set[str] = set()
+    held = {name for name, owner in owners.items() if _is_covered(spent, owner)}
+    kept_out = held & beneficiaries
     for placement in plan.placements:
-        owner = owners.get(placement.job)
-        if owner is not None and any(_covers(one, owner) for one in spent):
+        if placement.job in held:
             kept_out.add(placement.gang or placement.job)
     if not kept_out:
         return Admission(plan)
@@ -86,6 +88,10 @@ def _read_standings(write: WriteTransaction, tenant_ids: Collection[int]) -> lis
     return [read_standing(write.connection, budget, now_s) for budget in found]
 
 
+def _is_covered(standings: Iterable[BudgetStanding], owner: SpendingOwner) -> bool:
+    return any(_covers(standing, owner) for standing in standings)
+
+
 def _covers(standing: BudgetStanding, owner: SpendingOwner) -> bool:
     payer = standing.budget.owner
     return (
@@ -96,7 +102,7 @@ def _covers(standing: BudgetStanding, owner: SpendingOwner) -> bool:
 
 
 def _read_owners(write: WriteTransaction, names: Iterable[str]) -> Mapping[str, SpendingOwner]:
-    """Read the owners of jobs, and of members of arrays that have no row yet."""
+    """Read the owners of jobs, of members of arrays that have no row yet, and of gangs."""
     job_ids: list[str] = []
     members: dict[str, str] = {}
     for name in names:
@@ -112,7 +118,22 @@ def _read_owners(write: WriteTransaction, names: Iterable[str]) -> Mapping[str, 
     for name, array in members.items():
         if array in by_array:
             found[name] = by_array[array]
+    for row in _read_gang_rows(write, [name for name in job_ids if name not in found]):
+        found[row.public_id] = _build_owner(row)
     return found
+
+
+def _read_gang_rows(write: WriteTransaction, ids: Collection[str]) -> list[Any]:
+    if not ids:
+        return []
+    # All members of a gang have one owner.
+    query = (
+        sa.select(gangs.c.public_id, jobs.c.tenant_id, jobs.c.project_id, jobs.c.user_id)
+        .join_from(gangs, jobs, jobs.c.gang_id == gangs.c.id)
+        .where(gangs.c.public_id.in_(ids))
+        .distinct()
+    )
+    return list(write.execute(query).all())
 
 
 def _read_rows(write: WriteTransaction, table: sa.Table, ids: Collection[str]) -> list[Any]:

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from gpupool.allocations.arrays.references import parse_reference
 from gpupool.allocations.cache.pending_jobs import QueueEntry
+
+#: What helps a job that waits for money.
+RAISE_HINT: Final = "an admin can raise it: gpupool budget list, gpupool budget set"
 
 
 @dataclass(frozen=True)

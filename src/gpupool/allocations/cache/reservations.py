@@ -43,9 +43,10 @@ def read_reservations(connection: sa.Connection) -> tuple[Reservation, ...]:
     return tuple(build_reservation(row) for row in connection.execute(_ROWS.where(_KEPT)))
 
 
-def require_reservation(known: Iterable[Reservation], name: str, tenant: str) -> None:
+def require_reservation(known: Iterable[Reservation], name: str, tenant: str, now_ns: int) -> None:
     """Raise NotFound unless the tenant has a reservation of that name that is not over."""
-    if not any(held.name == name and held.tenant == tenant for held in known):
+    theirs = [held for held in known if held.name == name and held.tenant == tenant]
+    if all(_is_over(held, now_ns) for held in theirs):
         raise NotFound(
             f"there is no reservation {name!r} of {tenant}", hint="gpupool reservation list"
         )
@@ -161,9 +162,9 @@ def end_reservation(write: WriteTransaction, name: str, tenant: TenantRef) -> Re
         NotFound: The tenant has no such reservation, or it was ended.
     """
     theirs = sa.and_(reservations.c.tenant_id == tenant.id, reservations.c.name == name, _KEPT)
-    row = write.execute(
-        _ROWS.where(theirs).order_by(reservations.c.id.desc()).limit(1)
-    ).one_or_none()
+    # The newest of a name is the one that may not be over.
+    newest = _ROWS.where(theirs).order_by(None).order_by(reservations.c.id.desc()).limit(1)
+    row = write.execute(newest).one_or_none()
     if row is None:
         raise NotFound(
             f"{tenant.name} has no reservation {name!r}", hint="gpupool reservation list"

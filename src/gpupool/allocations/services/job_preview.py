@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.allocations.budgeting.holds import RAISE_HINT, BudgetHold
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.placement.placer import Placer
@@ -33,7 +34,7 @@ from gpupool.allocations.submission.submission import Submission
 from gpupool.allocations.views.capacity import describe_tenant_room
 from gpupool.allocations.views.mechanism_plan import plan_mechanism
 from gpupool.allocations.views.request_text import format_command, format_manifest
-from gpupool.base.errors import GpupoolError, NoRoomNow
+from gpupool.base.errors import BudgetSpent, GpupoolError, NoRoomNow
 from gpupool.base.units import format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
@@ -123,6 +124,14 @@ class JobPreviewService:
             request = PricedRequest(submission, _list_models(submission, snapshot))
             return PreviewOut(**answer, cost=self.estimate_cost(request))
         now_ns = self._store.clock.now_ns()
+        hold = self._find_hold(submission, now_ns)
+        if hold is not None:
+            answer = self._describe_request(body, submission, snapshot)
+            answer |= {"outcome": "waits", "reason": hold.sentence, "hints": [RAISE_HINT]}
+            if not body.wait:
+                answer |= {"outcome": "never", "code": BudgetSpent.code}
+            request = PricedRequest(submission, _list_models(submission, snapshot))
+            return PreviewOut(**answer, cost=self.estimate_cost(request))
         waiting = self._cache.planes.restrict_class(submission.build_waiting_class(now_ns))
         extended = replace(snapshot, waiting=(*snapshot.waiting, waiting))
         plan = cycle(extended, now_ns, limit=_BATCH, rules=self._placer.planner.list_rules(now_ns))
@@ -141,6 +150,10 @@ class JobPreviewService:
         )
         cost = self.estimate_cost(PricedRequest(submission, models))
         return PreviewOut(**answer, cost=cost)
+
+    def _find_hold(self, submission: Submission, now_ns: int) -> BudgetHold | None:
+        with self._cache.lock:
+            return self._cache.budgets.find_hold(submission.build_queue_entries(now_ns)[0])
 
     def describe_refusal(
         self, body: JobIn, principal: Principal, error: GpupoolError

@@ -66,7 +66,10 @@ class ReservationService:
             NotFound: The tenant has no such reservation, or it has ended.
         """
         with self._store.write() as write:
-            owner = self._tenancy.resolve_tenant(write.connection, principal, tenant)
+            # Tenants could once be deleted with reservations that go on.
+            owner = self._tenancy.resolve_tenant(
+                write.connection, principal, tenant, with_deleted=True
+            )
             out = reservations.end_reservation(write, name, owner)
             write.answer(200, out.model_dump(mode="json"))
         return out

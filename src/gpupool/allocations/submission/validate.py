@@ -118,7 +118,7 @@ def check_submission(
     gang = None if group is None else Gang(new_id("g"), group, public_ids)
     refuse_if_impossible(_judge_claim(body, shape, gang, tenant.name, view))
     if body.reservation is not None:
-        require_reservation(cache.list_reservations(), body.reservation, tenant.name)
+        require_reservation(cache.list_reservations(), body.reservation, tenant.name, now_ns)
     made = None if body.name else partial(_build_name, parts[0].command[0], public_ids[0])
     name = made(SHORT) if made else check_name(body.name or "", "job name")
     many = body.array is not None or group is not None

@@ -7,6 +7,7 @@ from itertools import groupby
 
 import sqlalchemy as sa
 
+from gpupool.allocations.budgeting.holds import RAISE_HINT
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.placement.start_view import build_start_fields
@@ -136,8 +137,7 @@ def _explain_state(
         )
     spent = cache.budgets.find_sentence(job.id)
     if spent is not None:
-        hint = "an admin can raise it: gpupool budget list, gpupool budget set"
-        return ExplainOut(job=job.name, state=job.state, sentence=spent, hints=[hint])
+        return ExplainOut(job=job.name, state=job.state, sentence=spent, hints=[RAISE_HINT])
     explained = placer.explain_wait(job.id)
     if explained is None:
         # It was placed between the reading of the job and now.

@@ -91,7 +91,7 @@ class BudgetService:
             currency = read_currency(write.connection)
             if standing.spent > budget.amount and not body.force:
                 raise _refuse_below(standing, currency)
-            _forget_crossings(write, standing)
+            _forget_crossings(write, standing, old)
             record_crossings(write, [standing], currency)
             write.event(
                 "budget.set",
@@ -228,9 +228,18 @@ def _refuse_below(standing: BudgetStanding, currency: str) -> BudgetBelowSpent:
     )
 
 
-def _forget_crossings(write: WriteTransaction, standing: BudgetStanding) -> None:
-    """Forget thresholds of this period that are not reached by the budget as it is now."""
-    reached = [percent for percent, _ in standing.list_reached()]
+def _forget_crossings(
+    write: WriteTransaction, standing: BudgetStanding, old: Budget | None
+) -> None:
+    """Forget thresholds of this period that are not reached by the budget as it is now.
+
+    One that does more than before counts anew: its grace begins with this change.
+    """
+    before = {} if old is None else old.effects
+    reached = []
+    for percent, effect in standing.list_reached():
+        if effect == "warn" or before.get(percent) == effect:
+            reached.append(percent)
     write.execute(
         budget_crossings.delete().where(
             budget_crossings.c.budget_id == standing.budget.row_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,17 @@ class BudgetStanding:
         """Whether no job of the owner may start."""
         budget = self.budget
         return budget.on_limit != "warn" and budget.has_reached(self.spent, budget.hold_percent)
+
+    def has_fallen_below(self, known: Collection[int]) -> bool:
+        """Whether the threshold that ends jobs has a record and is reached no more.
+
+        Args:
+            known: thresholds of this period that have a record.
+        """
+        budget = self.budget
+        percent = budget.preempt_percent
+        is_known = budget.on_limit == "preempt" and percent in known
+        return is_known and not budget.has_reached(self.spent, percent)
 
     def list_reached(self) -> list[tuple[int, str]]:
         """List the thresholds that are reached, with what happens at each."""
@@ -111,7 +122,11 @@ def _list_months(period: Period, zone: Any) -> list[str]:
 def record_crossings(
     write: WriteTransaction, standings: Iterable[BudgetStanding], currency: str
 ) -> None:
-    """Record the thresholds that are reached, each with one event a period. Idempotent."""
+    """Record the thresholds that are reached, each with one event a period. Idempotent.
+
+    One that ends jobs is forgotten where a credit took the spending below it: its grace begins
+    anew the next time.
+    """
     for standing in standings:
         budget = standing.budget
         start_s = standing.period.start_s
@@ -120,6 +135,9 @@ def record_crossings(
             budget_crossings.c.period_start_s == start_s,
         )
         known = set(write.execute(sa.select(budget_crossings.c.percent).where(*ours)).scalars())
+        if standing.has_fallen_below(known):
+            fallen = budget_crossings.c.percent == budget.preempt_percent
+            write.execute(budget_crossings.delete().where(*ours, fallen))
         for percent, effect in standing.list_reached():
             if percent in known:
                 continue
@@ -144,15 +162,16 @@ def record_crossings(
 
 
 def has_new_crossing(connection: sa.Connection, standing: BudgetStanding) -> bool:
-    """Whether a threshold is reached that has no record yet."""
+    """Whether a threshold is reached that has no record yet, or one has a record and fell."""
     reached = {percent for percent, _ in standing.list_reached()}
-    if not reached:
+    if not reached and standing.budget.on_limit != "preempt":
         return False
     query = sa.select(budget_crossings.c.percent).where(
         budget_crossings.c.budget_id == standing.budget.row_id,
         budget_crossings.c.period_start_s == standing.period.start_s,
     )
-    return bool(reached - set(connection.execute(query).scalars()))
+    known = set(connection.execute(query).scalars())
+    return bool(reached - known) or standing.has_fallen_below(known)
 
 
 def read_preempt_since(connection: sa.Connection, standing: BudgetStanding) -> int | None:
@@ -171,19 +190,23 @@ def read_preempt_since(connection: sa.Connection, standing: BudgetStanding) -> i
 
 
 def read_past_days(connection: sa.Connection, budget: Budget, now_s: int) -> dict[int, int]:
-    """Read what each of the last days cost, by its number before now, of days with charges."""
+    """Read what each of the last days cost, by its number before the last charges.
+
+    Hours without charges are not 0: after a new price list those of weeks are made again.
+    """
     marks = read_charge_marks(connection)
     if marks is None:
         return {}
-    first_s = max(marks.first_s, now_s - FORECAST_DAYS * DAY_S)
-    hours = read_hours(connection, budget.owner, now_s - FORECAST_DAYS * DAY_S, now_s)
+    until_s = min(marks.next_s, now_s)
+    first_s = max(marks.first_s, until_s - FORECAST_DAYS * DAY_S)
+    hours = read_hours(connection, budget.owner, first_s, until_s)
     sums: dict[int, Spending] = {}
     for number in range(1, FORECAST_DAYS + 1):
-        start_s = now_s - number * DAY_S
+        start_s = until_s - number * DAY_S
         if start_s >= first_s:
             sums[number] = Spending()
     for hour_s, spending in hours.items():
-        number = (now_s - hour_s - 1) // DAY_S + 1
+        number = (until_s - hour_s - 1) // DAY_S + 1
         if number in sums:
             sums[number] += spending
     return {number: budget.measure(spending) for number, spending in sums.items()}

@@ -11,6 +11,7 @@ from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.billing.charging.hours import make_hour
 from gpupool.billing.charging.marks import (
     ChargeMarks,
+    forget_charges,
     read_charge_marks,
     write_charge_marks,
 )
@@ -56,6 +57,14 @@ class ChargeService:
         """Make all charges that are due; blocks for seconds where a month of them is."""
         while not self.make_due(100):
             pass
+
+    def remake_since(self, write: WriteTransaction, second: int) -> None:
+        """Make charges again from the hour of an instant on: the books of that time changed.
+
+        Sealed months keep theirs.
+        """
+        sealed_s = _find_sealed_end(write)
+        forget_charges(write, max(second - second % HOUR_S, sealed_s))
 
     def _is_due(self) -> bool:
         with self._store.read() as connection:
@@ -112,13 +121,17 @@ def _make_next(write: WriteTransaction) -> bool:
 
 def _forget_old(write: WriteTransaction, first_s: int, made_s: int) -> int:
     """Delete old charges of sealed months; return the first hour that has charges still."""
-    sealed_s = write.execute(sa.select(sa.func.max(month_seals.c.end_s))).scalar_one()
-    before_s = min(made_s - KEPT_S, 0 if sealed_s is None else int(sealed_s))
+    before_s = min(made_s - KEPT_S, _find_sealed_end(write))
     if before_s <= first_s:
         return first_s
     write.execute(charges.delete().where(charges.c.hour_s < before_s))
     write.execute(reserved_hours.delete().where(reserved_hours.c.hour_s < before_s))
     return before_s
+
+
+def _find_sealed_end(write: WriteTransaction) -> int:
+    sealed_s = write.execute(sa.select(sa.func.max(month_seals.c.end_s))).scalar_one()
+    return 0 if sealed_s is None else int(sealed_s)
 
 
 def _find_first_hour(write: WriteTransaction, coarse_s: int, limit_s: int) -> int:

@@ -100,7 +100,8 @@ def _build_common(bill: MonthBill, pool: str) -> dict[str, str]:
         "BillingAccountId": pool,
         "BillingAccountName": pool,
         "BillingCurrency": bill.currency,
-        "BillingPeriodStart": _format_second(period.start_s),
+        # A month after one that was sealed in an eastern zone begins before its zone's midnight.
+        "BillingPeriodStart": _format_second(min(period.start_s, bill.start_s)),
         "BillingPeriodEnd": _format_second(period.end_s),
         # An invoice exists once the month is sealed.
         "InvoiceId": "" if bill.sha256 is None else f"{bill.month}-{bill.sha256[:12]}",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.billing.charging.marks import read_charge_marks
 from gpupool.billing.charging.tables import charges, reserved_hours
 from gpupool.billing.documents.energy import EnergyKey, divide_energy, read_hours
 from gpupool.billing.documents.lines import BillLine, select_reserved
@@ -36,14 +38,33 @@ class FocusRow:
 def read_focus_rows(
     connection: sa.Connection, bill: MonthBill, tenant: str | None
 ) -> Iterator[FocusRow]:
-    """Read the hours of a month's lines; a line whose hours are deleted is one row."""
+    """Read the hours of a month's lines; what is deleted of a line's hours is one row."""
     lines = {_build_key(line): line for line in select_lines(bill, tenant)}
     parts = {key: _LineParts(line) for key, line in lines.items()}
     hours = read_hours(connection, bill.start_s, bill.end_s)
-    yield from _add_energy(_take_hours(connection, bill, tenant, parts), hours)
-    deleted = [part.take_whole(bill) for part in parts.values() if not part.has_hours]
-    whole = {(bill.start_s, line.key): line.milliwatt_hours for line in bill.energy}
-    yield from _add_energy(deleted, whole)
+    shown: dict[EnergyKey, int] = defaultdict(int)
+    for row in _add_energy(_take_hours(connection, bill, tenant, parts), hours):
+        shown[_build_energy_key(row.line)] += row.energy_milliwatt_hours or 0
+        yield row
+    # Hours are deleted by age, so a month may have its later ones still.
+    deleted_s = _find_first_hour(connection, bill)
+    rests = [part.take_rest(bill.start_s, deleted_s) for part in parts.values() if part.is_short]
+    energy = {}
+    for line in bill.energy:
+        energy[bill.start_s, line.key] = max(0, line.milliwatt_hours - shown[line.key])
+    yield from _add_energy(rests, energy)
+
+
+def _find_first_hour(connection: sa.Connection, bill: MonthBill) -> int:
+    """Find the first hour of a month that has charges still; its end where none has."""
+    marks = read_charge_marks(connection)
+    if marks is None or not bill.start_s < marks.first_s < bill.end_s:
+        return bill.end_s
+    return marks.first_s
+
+
+def _build_energy_key(line: BillLine) -> EnergyKey:
+    return EnergyKey(line.kind, line.tenant, line.project, line.model)
 
 
 def _take_hours(
@@ -77,14 +98,26 @@ class _LineParts:
 
     def __init__(self, line: BillLine) -> None:
         self._line = line
+        self._held = 0
+        self._memory = 0
         self._charged = 0
         self._list = 0
         self._amount = 0
-        self.has_hours = False
+        self._has_hours = False
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the hours so far are not the whole line."""
+        line = self._line
+        given = (self._held, self._memory, self._charged)
+        whole = (line.card_milliseconds, line.memory_mib_seconds, line.charged_micro_seconds)
+        return not self._has_hours or given != whole
 
     def take_hour(self, row: Any) -> FocusRow:
         line = self._line
-        self.has_hours = True
+        self._has_hours = True
+        self._held += row.card_milliseconds
+        self._memory += row.memory_mib_seconds
         self._charged += row.charged_micro_seconds
         list_micro = self._take_part(line.list_micro) - self._list
         amount_micro = self._take_part(line.amount_micro) - self._amount
@@ -101,17 +134,18 @@ class _LineParts:
             amount_micro,
         )
 
-    def take_whole(self, bill: MonthBill) -> FocusRow:
+    def take_rest(self, start_s: int, end_s: int) -> FocusRow:
+        """Take what the hours so far leave of the line."""
         line = self._line
         return FocusRow(
             line,
-            bill.start_s,
-            bill.end_s,
-            line.card_milliseconds,
-            line.memory_mib_seconds,
-            line.charged_micro_seconds,
-            line.list_micro,
-            line.amount_micro,
+            start_s,
+            end_s,
+            line.card_milliseconds - self._held,
+            line.memory_mib_seconds - self._memory,
+            line.charged_micro_seconds - self._charged,
+            line.list_micro - self._list,
+            line.amount_micro - self._amount,
         )
 
     def _take_part(self, micro: int) -> int:

@@ -13,11 +13,12 @@ from gpupool.billing.charging.marks import read_charge_marks
 from gpupool.billing.charging.tables import adjustments
 from gpupool.billing.documents.energy import EnergyLine, read_energy_lines
 from gpupool.billing.documents.lines import BillLine, read_line, read_lines
-from gpupool.billing.periods import Period, find_month, parse_zone
+from gpupool.billing.periods import Period, find_month, find_period, parse_zone
 from gpupool.billing.prices.price_list import DatedPriceList
 from gpupool.billing.prices.service import read_price_lists
 from gpupool.billing.sealing.tables import month_lines, month_seals
 from gpupool.fleet.tables import devices
+from gpupool.metering.books import HOUR_S
 from gpupool.metering.reading import ReportQuery, read_capacity, read_delivered
 from gpupool.metering.rollup import read_marks
 from gpupool.tenancy.tables import tenants
@@ -119,14 +120,15 @@ def read_open_month(connection: sa.Connection, name: str) -> MonthBill:
     """Read a month that is not sealed, as far as its hours have charges. Raises BadOption."""
     period, timezone = find_billing_month(connection, name)
     marks = read_charge_marks(connection)
+    start_s = _find_start(connection, period, timezone)
     made_s = 0 if marks is None else marks.next_s
-    if marks is None or made_s <= period.start_s or marks.first_s >= period.end_s:
+    if marks is None or made_s <= start_s or marks.first_s >= period.end_s:
         raise BadOption(
             f"the pool has no charges of {name}",
             hint="charges are made ten minutes after each hour; gpupool report shows the books",
         )
     end_s = min(period.end_s, made_s)
-    start_s = max(period.start_s, marks.first_s)
+    start_s = max(start_s, marks.first_s)
     books = read_marks(connection)
     capacity_ask = ReportQuery(start_s, end_s, ("tenant",), books)
     capacity = 0
@@ -148,6 +150,18 @@ def read_open_month(connection: sa.Connection, name: str) -> MonthBill:
         adjustments=read_entries(connection, name),
         energy=read_energy_lines(connection, start_s, end_s),
     )
+
+
+def _find_start(connection: sa.Connection, period: Period, timezone: str) -> int:
+    """Find where a month begins: at the end of the one before, if that is sealed.
+
+    It may be sealed in another time zone, as before the first price list: no hour is billed
+    twice, and none is left out.
+    """
+    before = find_period(period.start_s - HOUR_S, "month", parse_zone(timezone))
+    query = sa.select(month_seals.c.end_s).where(month_seals.c.month == before.name)
+    sealed_s = connection.execute(query).scalar_one_or_none()
+    return period.start_s if sealed_s is None else int(sealed_s)
 
 
 def read_entries(connection: sa.Connection, month: str) -> list[AdjustmentEntry]:

@@ -109,5 +109,6 @@ def _find_scope(connection: sa.Connection, caller: Principal, tenant: str | None
     """Find whose statement it is; None: the whole pool's, for an admin alone."""
     if tenant is None and caller.sees_all:
         return None
-    name: str = find_tenant(connection, caller, tenant or caller.tenant).name
+    found = find_tenant(connection, caller, tenant or caller.tenant, with_deleted=True)
+    name: str = found.name
     return name

@@ -106,7 +106,7 @@ class SealService:
             BadOption: the month that it corrects is not sealed.
         """
         with self._store.write() as write:
-            tenant = find_tenant(write.connection, caller, body.tenant)
+            tenant = find_tenant(write.connection, caller, body.tenant, with_deleted=True)
             seals = {row.month: row for row in _read_seals(write.connection)}
             if body.corrects is not None and body.corrects not in seals:
                 raise BadOption(
@@ -196,11 +196,16 @@ def _select_entries() -> sa.Select[Any]:
 
 
 def _find_open_month(write: WriteTransaction, seals: Sequence[Any]) -> str:
-    """Find the month of today, or the one after the last sealed month if that is later."""
+    """Find the month of today, or the first after it that is not sealed."""
     now_s = write.now_ns // NANOS_PER_SECOND
     _period, timezone = find_billing_month(write.connection, "2000-01")
-    second = max([now_s, *(row.end_s for row in seals)])
-    return find_period(second, "month", parse_zone(timezone)).name
+    zone = parse_zone(timezone)
+    sealed = {row.month for row in seals}
+    found = find_period(now_s, "month", zone)
+    # By name: a seal of another time zone may end before the month of its name is over here.
+    while found.name in sealed:
+        found = find_period(found.end_s, "month", zone)
+    return found.name
 
 
 def _describe(connection: sa.Connection, row: Any, previous: str) -> SealOut:

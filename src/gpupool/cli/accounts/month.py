@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpupool.base.errors import BadOption
 from gpupool.cli.accounts.energy import describe_energy, format_millionths
@@ -71,7 +72,7 @@ def add_month(parser: CommandParser) -> None:
 def run_month(options: argparse.Namespace, context: CommandContext) -> int:
     """Print the statement of a month, or write it as a document."""
     if options.month == "now":
-        options.month = datetime.now(UTC).strftime("%Y-%m")
+        options.month = name_month(context.api.request("GET", "prices"), datetime.now(UTC))
     month = quote_segment(options.month, "month")
     query = {"tenant": options.tenant}
     if options.output in DOCUMENTS:
@@ -86,6 +87,20 @@ def run_month(options: argparse.Namespace, context: CommandContext) -> int:
     else:
         sys.stdout.write(format_statement(statement, color=context.color) + "\n")
     return 0
+
+
+def name_month(lists: list[Row], now: datetime) -> str:
+    """Name the month of an instant in the time zone of the price lists, which is one for all.
+
+    >>> name_month([], datetime(2026, 11, 30, 17, tzinfo=UTC))
+    '2026-11'
+    """
+    try:
+        zone = ZoneInfo(lists[0]["timezone"]) if lists else UTC
+    except ZoneInfoNotFoundError:
+        # This machine has no tz database: the statement shows which month it is of.
+        zone = UTC
+    return now.astimezone(zone).strftime("%Y-%m")
 
 
 def _write_document(options: argparse.Namespace, context: CommandContext, month: str) -> int:

@@ -45,7 +45,9 @@ def register(parser: CommandParser) -> None:
     show = parser.add_verb("show", "one tenant")
     show.add_argument("tenant", metavar="TENANT", help="which")
     add_output(show, OBJECT_FORMATS)
-    delete = parser.add_verb("delete", "delete a tenant; refused while it has users or live jobs")
+    delete = parser.add_verb(
+        "delete", "delete a tenant; refused while it has users, live jobs or reservations"
+    )
     delete.add_argument("tenant", metavar="TENANT", help="which")
     add_yes(delete)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.base.errors import BudgetSpent
+from gpupool.store.tables import events
+from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 from tests.support.budget_house import BudgetHouse
 
 
@@ -57,3 +60,39 @@ def test_a_budget_that_only_warns_holds_nothing(house: BudgetHouse) -> None:
     house.submit(1000, None, name="first", principal=house.ann)
     house.pass_hours(2)
     assert house.submit(100, None, name="second", principal=house.ann).state == "starting"
+
+
+def test_a_preview_says_that_a_job_waits_for_its_budget(house: BudgetHouse) -> None:
+    house.set_budget()
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.pass_hours(2)
+    house.look()
+    body = JobIn(shape=ShapeIn(gpu_milli=100), launch=LaunchIn(argv=["true"]))
+    previews = house.allocations.previews
+    found = previews.preview_job(body, house.ann, None)
+    second = house.submit(100, None, name="second", principal=house.ann)
+    assert (found.outcome, found.on, second.state) == ("waits", [], "pending")
+    explained = house.allocations.jobs.explain_job("second", house.admin)
+    assert (found.reason, found.hints) == (explained.sentence, explained.hints)
+    refused = previews.preview_job(body.model_copy(update={"wait": False}), house.ann, None)
+    assert (refused.outcome, refused.code) == ("never", "GP-2123")
+    assert previews.preview_job(body, house.admin, None).outcome == "fits"
+
+
+@pytest.mark.parametrize("is_gang", [False, True])
+def test_no_job_ends_for_one_whose_budget_is_spent(house: BudgetHouse, is_gang: bool) -> None:
+    house.set_budget()
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.submit(1000, None, name="victim", preemptible=True, priority="low")
+    for item in house.work():
+        house.report(item, "running")
+    house.pass_hours(2)
+    gang = {"name": "urgent", "parts": [{"name": "urgent", "count": 2}]}
+    more = {"gang": gang} if is_gang else {"name": "urgent"}
+    house.submit(500, None, principal=house.ann, **more)
+    house.allocations.placer.run_cycle()
+    with house.store.read() as connection:
+        kinds = set(connection.execute(sa.select(events.c.kind)).scalars())
+    assert "job.preempted" not in kinds
+    # It waits beside the queue, with the reason of its budget.
+    assert house.allocations.cache.count_waiting() == 0

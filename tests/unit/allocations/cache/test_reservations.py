@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpupool.base.errors import BadDuration, GpupoolError, NameTaken, NotFound, TooManyCards
+from gpupool.base.errors import (
+    BadDuration,
+    GpupoolError,
+    NameTaken,
+    NotFound,
+    StillInUse,
+    TooManyCards,
+)
 from gpupool.base.units import format_instant
 from gpupool.model.tenant import UserRole
+from gpupool.tenancy.tables import tenants
 from gpupool.wire.reservations import ReservationIn, ReservationOut
 from gpupool.wire.submissions import ShapeIn
+from tests.support.budget_house import BudgetHouse
 from tests.support.house import House
 
 NS = 10**9
@@ -150,3 +160,48 @@ def test_explain_tells_the_start_where_the_holders_limit_does(house: House) -> N
     assert answer.start_promised
     (row,) = house.allocations.quotas.list_queue(house.admin, 10)
     assert row.start_ns == answer.start_ns
+
+
+def test_the_end_of_a_name_that_was_used_before_is_of_the_living_one(tmp_path: Path) -> None:
+    house = BudgetHouse(tmp_path)
+    reserve(house, inside=0, hours=1)
+    house.pass_hours(2)
+    with pytest.raises(NotFound, match="there is no reservation 'night' of default"):
+        house.submit(name="late", reservation="night")
+    second = reserve(house, inside=0)
+    assert house.submit(name="inside", reservation="night").state == "starting"
+    ended = house.allocations.reservations.end_reservation("night", None, house.admin)
+    assert ended.id == second.id
+    assert names(house) == []
+    house.close()
+
+
+def test_a_tenant_whose_repetitions_are_over_is_deleted(tmp_path: Path) -> None:
+    house = BudgetHouse(tmp_path)
+    # The last of two begins after 24 hours.
+    until_ns = house.store.clock.now_ns() + 30 * HOUR
+    house.tenancy.tenants.create(house.admin, "team", None)
+    reserve(house, tenant="team", inside=0, hours=1, every_seconds=86400, until_ns=until_ns)
+    house.pass_hours(24.5)
+    with pytest.raises(StillInUse):
+        house.tenancy.tenants.delete(house.admin, "team")
+    house.pass_hours(1)
+    house.tenancy.tenants.delete(house.admin, "team")
+    house.close()
+
+
+def test_a_tenant_with_a_reservation_is_not_deleted(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.tenancy.tenants.create(house.admin, "team", None)
+    reserve(house, tenant="team")
+    with pytest.raises(StillInUse, match="1 reservation"):
+        house.tenancy.tenants.delete(house.admin, "team")
+    house.allocations.reservations.end_reservation("night", "team", house.admin)
+    reserve(house, tenant="team")
+    # As before this was refused: the tenant is gone, and its reservation keeps cards.
+    with house.store.write() as write:
+        gone = tenants.update().where(tenants.c.name == "team")
+        write.execute(gone.values(retired_ns=write.now_ns))
+    ended = house.allocations.reservations.end_reservation("night", "team", house.admin)
+    assert ended.state == "ended"
+    house.close()

@@ -11,7 +11,9 @@ from gpupool.base.errors import BadOption, BudgetBelowSpent, StaleGeneration, Un
 from gpupool.billing.budgets.budget import forecast_spending
 from gpupool.billing.budgets.standing import (
     BudgetStanding,
+    has_new_crossing,
     read_budgets,
+    read_preempt_since,
     read_standing,
     record_crossings,
 )
@@ -19,7 +21,8 @@ from gpupool.billing.periods import find_period, parse_zone
 from gpupool.billing.service import Billing
 from gpupool.store.tables import events
 from gpupool.wire.billing.budgets import BudgetIn
-from tests.support.billing_books import ADMIN, bill, settle
+from gpupool.wire.billing.statements import AdjustmentIn
+from tests.support.billing_books import ADMIN, bill, make_prices, settle
 from tests.support.metering_books import CARD_MIB, DAY, HOUR, START_S, Pool, principal
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
@@ -120,6 +123,61 @@ def test_raising_a_budget_ends_its_hold_and_its_thresholds_count_anew(pool: Pool
     assert list_percents(pool) == [50, 80, 100, 80, 100]
 
 
+def test_a_threshold_that_ends_jobs_from_now_on_has_its_grace_from_now(pool: Pool) -> None:
+    billing = bill(pool)
+    billing.budgets.put(ADMIN, make_budget())
+    pool.grant(0, 0, 1000, CARD_MIB)
+    pool.time.forward(10 * HOUR)
+    look(pool)
+    pool.time.forward(2 * HOUR)
+    # 100 % held jobs two hours ago; now it ends them.
+    stricter = make_budget(
+        amount=40 * UNIT,
+        hold_percent=80,
+        warn_percents=[50],
+        preempt_percent=100,
+        on_limit="preempt",
+        force=True,
+    )
+    billing.budgets.put(ADMIN, stricter)
+    with pool.store.write() as write:
+        now_ns = write.now_ns
+    standing = look(pool)
+    assert standing.list_reached() == [(50, "warn"), (80, "hold"), (100, "preempt")]
+    with pool.store.read() as connection:
+        assert read_preempt_since(connection, standing) == now_ns
+    # The same again: the grace goes on.
+    pool.time.forward(60)
+    billing.budgets.put(ADMIN, stricter)
+    with pool.store.read() as connection:
+        assert read_preempt_since(connection, look(pool)) == now_ns
+
+
+def test_a_budget_that_a_credit_took_below_has_a_new_grace(pool: Pool) -> None:
+    billing = bill(pool)
+    billing.budgets.put(ADMIN, make_budget(amount=4 * UNIT, on_limit="preempt"))
+    pool.grant(0, 0, 1000, CARD_MIB)
+    pool.time.forward(2 * HOUR)
+    first = look(pool)
+    with pool.store.read() as connection:
+        assert read_preempt_since(connection, first) is not None
+    credit = AdjustmentIn(tenant="vision", amount_micro=-7 * UNIT, reason="outage")
+    billing.seals.adjust(ADMIN, credit)
+    with pool.store.read() as connection:
+        (budget,) = read_budgets(connection)
+        below = read_standing(connection, budget, START_S + 2 * HOUR)
+        assert has_new_crossing(connection, below)
+    assert look(pool).list_reached() == []
+    with pool.store.read() as connection:
+        assert not has_new_crossing(connection, below)
+    pool.time.forward(2 * HOUR)
+    again = look(pool)
+    with pool.store.read() as connection:
+        assert read_preempt_since(connection, again) == (START_S + 4 * HOUR) * 10**9
+    # Warnings stay one event a period; the grace that begins anew is told.
+    assert list_percents(pool) == [50, 80, 100, 110, 110]
+
+
 def test_gpu_hours_are_counted_by_project_and_user(any_pool: Pool) -> None:
     billing = Billing(any_pool.store)
     any_pool.grant(0, 0, 300, 8192)
@@ -178,3 +236,22 @@ def test_the_forecast_goes_on_as_the_last_days_did(pool: Pool) -> None:
     calm = forecast_spending(budget, 500 * UNIT, {1: 0}, now_s, period)
     assert calm is not None
     assert (calm.end, calm.runs_out_s) == (500 * UNIT, None)
+
+
+def test_the_forecast_of_a_steady_load_goes_on_with_it(pool: Pool) -> None:
+    billing = bill(pool)
+    billing.budgets.put(ADMIN, make_budget(amount=10_000 * UNIT))
+    pool.grant(0, 0, 1000, CARD_MIB)
+    # Charges of the last hour and of the one that runs are not made yet.
+    pool.time.forward(26 * HOUR + 300)
+    (shown,) = billing.budgets.list_all(ADMIN)
+    assert shown.forecast is None
+    billing.charging.catch_up()
+    (shown,) = billing.budgets.list_all(ADMIN)
+    left_ns = shown.period_end_ns - (START_S + 26 * HOUR + 300) * 10**9
+    assert shown.forecast is not None
+    assert shown.forecast.end == shown.spent + round(3_600_001 * left_ns / (HOUR * 10**9))
+    # A new price list forgets the charges: what no hour says is unknown, and not 0.
+    billing.prices.put("list", make_prices())
+    (shown,) = billing.budgets.list_all(ADMIN)
+    assert shown.forecast is None

@@ -19,6 +19,7 @@ from gpupool.billing.documents.cells import guard_cell
 from gpupool.billing.documents.service import Document
 from gpupool.billing.documents.words import LANGUAGES, get_words
 from gpupool.billing.service import Billing
+from gpupool.tenancy.tables import tenants
 from gpupool.wire.billing.statements import AdjustmentIn
 from tests.support.billing_books import ADMIN, bill, settle
 from tests.support.metering_books import HOUR, Pool, principal
@@ -108,6 +109,21 @@ def test_a_user_gets_its_tenants_statement_and_no_other(billing: Billing) -> Non
     assert billing.statements.make_statement(ada, MONTH, None).tenant == "vision"
     with pytest.raises(UnknownTenant):
         billing.statements.make_statement(ada, MONTH, "nlp")
+
+
+def test_a_deleted_tenant_has_its_statement_and_its_credits(billing: Billing, pool: Pool) -> None:
+    with pool.store.write() as write:
+        gone = tenants.update().where(tenants.c.name == "nlp")
+        write.execute(gone.values(retired_ns=write.now_ns))
+    before = billing.statements.make_statement(ADMIN, MONTH, "nlp").totals[0]
+    assert before.lines_micro > 0
+    assert b"nlp" in make(billing, "focus", "nlp").content
+    entry = AdjustmentIn(tenant="nlp", amount_micro=-750_000, reason="outage")
+    assert billing.seals.adjust(ADMIN, entry).tenant == "nlp"
+    after = billing.statements.make_statement(ADMIN, MONTH, "nlp").totals[0]
+    assert after.adjustments_micro == before.adjustments_micro - 750_000
+    with pytest.raises(UnknownTenant):
+        billing.statements.make_statement(principal(0), MONTH, "nlp")
 
 
 @pytest.mark.parametrize("month", ["2023-10", "2024-01", "november"])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+from datetime import UTC, datetime
 from decimal import Decimal
 from io import BytesIO, StringIO
 
 import openpyxl
+import pytest
 
+from gpupool.billing.charging import service as charging
+from gpupool.billing.charging.marks import read_charge_marks
 from gpupool.billing.charging.service import SETTLE_S
 from gpupool.billing.documents.energy import EnergyKey, divide_energy
 from gpupool.billing.documents.month import read_month
@@ -18,9 +22,9 @@ from gpupool.billing.service import Billing
 from gpupool.metering.energy.meter import LATE_S
 from gpupool.wire.billing.energy import EnergyFactorIn
 from gpupool.wire.billing.statements import StatementOut
-from tests.support.billing_books import ADMIN, bill, settle
+from tests.support.billing_books import ADMIN, bill, charge_from, settle
 from tests.support.energy_books import draw_for
-from tests.support.metering_books import HOUR, Pool
+from tests.support.metering_books import DAY, HOUR, START_S, Pool
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
 MONTH = "2023-11"
@@ -51,6 +55,43 @@ def state(pool: Pool, tenant: str | None = None) -> StatementOut:
 def focus(billing: Billing) -> list[dict[str, str]]:
     text = make(billing, "focus").content.decode("utf-8-sig")
     return list(csv.DictReader(StringIO(text)))
+
+
+def test_focus_adds_up_where_the_first_hours_of_a_month_are_deleted(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charging, "KEPT_S", DAY)
+    end_s = int(datetime(2023, 12, 1, tzinfo=UTC).timestamp())
+    pool.time.forward(end_s - DAY - START_S)
+    charge_from(pool, end_s - DAY)
+    billing = bill(pool)
+    pool.grant(0, 0, 333, 8192)
+    early = pool.grant(2, 1, 500, 100)
+    assert early is not None
+    draw_for(pool, 600, [360, 36])
+    pool.release(early)
+    pool.time.forward(18 * HOUR)
+    draw_for(pool, 600, [360, 36])
+    pool.time.forward(6 * HOUR)
+    settle(pool, billing)
+    billing.seals.seal(ADMIN, MONTH)
+    pool.time.forward(12 * HOUR)
+    settle(pool, billing)
+    with pool.store.read() as connection:
+        marks = read_charge_marks(connection)
+    assert marks is not None
+    assert end_s - DAY < marks.first_s < end_s
+    rows = focus(billing)
+    statement = state(pool)
+    assert statement.closing is not None
+    listed = sum(Decimal(row["ListCost"]) for row in rows)
+    assert listed * 1_000_000 == statement.closing.capacity_micro
+    paid = sum(Decimal(row["BilledCost"]) for row in rows if row["SubAccountId"] != "(pool)")
+    assert paid * 1_000_000 == statement.closing.tenants_micro - statement.closing.discounts_micro
+    hours = sum(Decimal(row["ConsumedQuantity"]) for row in rows)
+    assert round(hours * 3_600_000) == statement.closing.capacity_card_milliseconds
+    energy = sum(Decimal(row["x_EnergyKwh"] or 0) for row in rows)
+    assert energy * 1_000_000 == statement.energy_milliwatt_hours
 
 
 def test_documents_show_the_energy_of_tenants_and_of_what_none_held(any_pool: Pool) -> None:

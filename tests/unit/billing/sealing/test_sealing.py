@@ -16,9 +16,9 @@ from gpupool.billing.service import Billing
 from gpupool.metering.energy.tables import energy_slots
 from gpupool.wire.billing.energy import EnergyFactorIn
 from gpupool.wire.billing.statements import AdjustmentIn, StatementOut
-from tests.support.billing_books import ADMIN, bill, make_prices, settle
+from tests.support.billing_books import ADMIN, bill, charge_from, make_prices, settle
 from tests.support.energy_books import draw_for
-from tests.support.metering_books import DAY, START_S, Pool, S
+from tests.support.metering_books import DAY, HOUR, START_S, Pool, S
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
 #: The pool of the books begins in this month.
@@ -96,6 +96,32 @@ def test_nothing_changes_a_sealed_month_and_entries_correct_it(pool: Pool) -> No
         billing.seals.adjust(ADMIN, body.model_copy(update={"tenant": "other"}))
     with pytest.raises(BadOption):
         billing.seals.adjust(ADMIN, body.model_copy(update={"corrects": "2023-12"}))
+
+
+@pytest.mark.parametrize("timezone", ["Asia/Shanghai", "America/New_York"])
+def test_a_month_of_another_zone_begins_where_the_sealed_one_ends(
+    pool: Pool, timezone: str
+) -> None:
+    billing = Billing(pool.store)
+    pool.grant(0, 0, 1000, 8192)
+    pool.time.forward(END_S - 3 * HOUR - START_S)
+    charge_from(pool, END_S - 3 * HOUR)
+    pool.time.forward(3 * HOUR)
+    settle(pool, billing)
+    billing.seals.seal(ADMIN, MONTH)
+    billing.prices.put("list", make_prices(from_ns=END_S * S, timezone=timezone))
+    body = AdjustmentIn(tenant="vision", amount_micro=-12_500_000, reason="outage")
+    # In New York this is still the evening of the last day of November.
+    assert billing.seals.adjust(ADMIN, body).month == "2023-12"
+    pool.time.forward(8 * HOUR)
+    settle(pool, billing)
+    with pool.store.read() as connection:
+        month = read_month(connection, "2023-12")
+    assert month.start_s == END_S
+    assert month.closes
+    assert sum(line.card_milliseconds for line in month.lines if line.is_paid) == (
+        (month.end_s - END_S) * 1000
+    )
 
 
 def check_statement(statement: StatementOut) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.errors import BadOption, GpupoolError
-from gpupool.cli.accounts.month import describe_closing
+from gpupool.cli.accounts.month import describe_closing, name_month
 from gpupool.cli.accounts.report import run
 from gpupool.cli.main import main
 from gpupool.terminal.context import CommandContext
@@ -90,12 +90,26 @@ def test_seals_end_with_1_where_a_row_was_changed(
     assert ("CHANGED" in capsys.readouterr().out) is not intact
 
 
+@pytest.mark.parametrize(
+    ("timezone", "month"),
+    [("Asia/Shanghai", "2026-12"), ("UTC", "2026-11"), ("No/Such_Zone", "2026-11")],
+)
+def test_now_is_a_month_in_the_time_zone_of_the_prices(timezone: str, month: str) -> None:
+    evening = datetime(2026, 11, 30, 17, tzinfo=UTC)
+    assert name_month([{"timezone": timezone}], evening) == month
+
+
 def test_now_is_the_month_of_today(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with ScriptedPool(tmp_path, lambda _asked: reply({"code": "GP-9999"}, 404)) as running:
+
+    def answer(asked: Request) -> bytes:
+        is_prices = asked.target == "/api/v1/prices"
+        return reply([]) if is_prices else reply({"code": "GP-9999"}, 404)
+
+    with ScriptedPool(tmp_path, answer) as running:
         with pytest.raises(GpupoolError):
             report(tmp_path, "--month", "now", "--format", "xlsx")
-        (asked,) = running.requests
+        _prices, asked = running.requests
     assert asked.target.startswith(f"/api/v1/documents/{datetime.now(UTC):%Y-%m}?")
