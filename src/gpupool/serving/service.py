@@ -30,6 +30,8 @@ from gpupool.serving.rows import (
     TOPIC,
     Row,
     change_service,
+    delete_of_ended_users,
+    delete_service,
     read_events,
     read_replicas,
 )
@@ -77,6 +79,7 @@ class ServingService:
         self._templates = templates
         self.broker = workspaces.broker
         self.note_activity = allocations.idleness.watch.activity.note
+        store.commit_steps["services"] = delete_of_ended_users
         self.steps = ServiceSteps(store, KeyedJobs(store, allocations.jobs), allocations.stops)
         self.controller = ServiceController(
             store, self.steps, workspaces.broker, allocations.metering
@@ -236,10 +239,7 @@ class ServingService:
         """
         with self._store.write() as write:
             row = _find_to_change(write.connection, name, caller)
-            if row.state == "active":
-                change_service(write, row, state="deleting")
-                data = {"user": caller.user}
-                write.event("service.deleting", row.name, tenant_id=row.tenant_id, data=data)
+            delete_service(write, row, user=caller.user)
             out = self._describe_one(write.connection, name, caller)
             write.answer(200, out.model_dump(mode="json"))
         return out

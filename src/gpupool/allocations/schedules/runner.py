@@ -24,7 +24,7 @@ from gpupool.allocations.schedules.rows import (
     record_run,
 )
 from gpupool.allocations.services.jobs import JobService
-from gpupool.allocations.services.keyed_jobs import KeyedJobs
+from gpupool.allocations.services.keyed_jobs import KeyedJobs, describe_lost_right
 from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.allocations.submission.dependency_targets import find_dependency
 from gpupool.base.errors import GpupoolError, NotFound, ServiceUnavailable
@@ -103,11 +103,9 @@ class ScheduleRunner:
                 self._run_due(row, now_ns)
 
     def _run_due(self, row: Row, now_ns: int) -> None:
-        if row.disabled_ns is not None or row.retired_ns is not None:
-            self._pause(row, f"its owner {row.user} has left")
-            return
-        if row.user_tenant_id != row.tenant_id:
-            self._pause(row, f"its owner {row.user} is no longer of tenant {row.tenant}")
+        lost = describe_lost_right(row)
+        if lost:
+            self._pause(row, lost)
             return
         due = CronRule(row.cron, row.time_zone).list_due(row.next_ns, now_ns)
         run = self._decide_run(row, due.last_ns, now_ns)

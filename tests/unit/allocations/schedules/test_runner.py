@@ -14,9 +14,10 @@ from gpupool.base.errors import (
     StaleGeneration,
     TooManySchedules,
     UnknownSchedule,
+    WrongState,
 )
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.model.tenant import Principal
+from gpupool.model.tenant import Principal, UserRole
 from gpupool.wire.chains.schedules import ScheduleChangeIn, ScheduleIn, ScheduleOut
 from gpupool.wire.people import UserPatch
 from tests.support.house import House
@@ -185,6 +186,53 @@ def test_a_schedule_whose_owner_has_left_pauses_and_says_so(calendar: Calendar) 
     after = house.allocations.schedules.get("nightly", house.admin)
     assert (after.state, after.reason) == ("paused", "its owner ada has left")
     assert calendar.outcomes() == []
+
+
+def test_a_schedule_whose_owner_may_run_no_jobs_pauses_and_says_so(calendar: Calendar) -> None:
+    house = calendar.house
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    ada = house.member("ada", "nlp")
+    calendar.add(who=ada)
+    house.tenancy.users.change(house.admin, "ada", UserPatch(role="viewer"))
+    calendar.come()
+    after = house.allocations.schedules.get("nightly", house.admin)
+    assert (after.state, after.reason) == (
+        "paused",
+        "its owner ada has the role viewer, which may not run jobs",
+    )
+    assert calendar.outcomes() == []
+
+
+@pytest.mark.parametrize("change", [{"disabled": True}, {"role": "viewer"}])
+def test_a_schedule_never_runs_as_an_owner_without_rights(
+    calendar: Calendar, change: dict[str, object]
+) -> None:
+    house = calendar.house
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    ada = house.member("ada", "nlp")
+    bob = house.member("bob", "nlp", UserRole.TENANT_ADMIN)
+    calendar.add(who=ada)
+    house.allocations.schedules.pause("nightly", bob)
+    house.tenancy.users.change(house.admin, "ada", UserPatch.model_validate(change))
+    for act in (house.allocations.schedules.run_now, house.allocations.schedules.resume):
+        with pytest.raises(WrongState, match="its owner ada has ") as refused:
+            act("nightly", bob)
+        assert refused.value.hint.endswith("gpupool user handover ada --to USER")
+    assert calendar.outcomes() == []
+    assert house.count_jobs()["pending"] == 0
+
+
+def test_a_schedule_ends_with_its_owner_and_does_not_come_back_with_the_name(
+    calendar: Calendar,
+) -> None:
+    house = calendar.house
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    calendar.add(who=house.member("ada", "nlp"))
+    calendar.add("kept", who=house.member("bob", "nlp"))
+    house.tenancy.users.delete(house.admin, "ada")
+    assert house.member("ada", "nlp").user_id
+    found = house.allocations.schedules.list_schedules(house.admin)
+    assert [one.name for one in found] == ["kept"]
 
 
 def test_pause_lets_instants_pass_and_resume_goes_on_from_now(calendar: Calendar) -> None:
