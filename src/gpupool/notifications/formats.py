@@ -34,6 +34,20 @@ class Format(StrEnum):
     WECOM = "wecom"
 
 
+#: Bytes of all sentences of a message at most, with `LINE_BYTES` for each; the others have no
+#: limit. WeCom takes 2,048 bytes of text. Of whole requests Feishu and DingTalk take 20,000, Teams
+#: 28 KB; Slack takes 40,000 characters, which its entities may make of fewer.
+MOST_TEXT_BYTES: Final[Mapping[Format, int]] = {
+    Format.WECOM: _MOST_WECOM_BYTES,
+    Format.FEISHU: 16_000,
+    Format.DINGTALK: 16_000,
+    Format.TEAMS: 16_000,
+    Format.SLACK: 16_000,
+}
+#: What a sentence needs beside its text, at most: a block of a Teams card.
+LINE_BYTES: Final = 48
+
+
 @dataclass(frozen=True)
 class Message:
     """What is sent at once to one subscription.

@@ -67,19 +67,26 @@ def parse_quiet_hours(text: str, zone: str) -> QuietHours | None:
     return QuietHours(begin, end, parse_zone(zone))
 
 
-def compute_due(at_ns: int, digest_s: int, quiet: QuietHours | None) -> int:
+def compute_due(at_ns: int, digest_s: int, quiet: QuietHours | None, now_ns: int = 0) -> int:
     """Return when the message about an occurrence is to be sent.
 
     A digest ends at a multiple of its length, so that all occurrences of one come together.
+
+    Args:
+        at_ns: When it happened.
+        digest_s: The length of a digest; 0: none.
+        quiet: None: it is sent at any time.
+        now_ns: When it is found, which is later where no server ran meanwhile.
     """
     if digest_s:
         length = digest_s * NANOS
         at_ns = -(-at_ns // length) * length
-    return at_ns if quiet is None else quiet.find_end(at_ns)
+    return at_ns if quiet is None else quiet.find_end(max(at_ns, now_ns))
 
 
-def compute_retry(attempts: int, now_ns: int) -> int | None:
+def compute_retry(attempts: int, now_ns: int, quiet: QuietHours | None = None) -> int | None:
     """Return when to try once more after so many attempts, from 1; None: no more."""
     if attempts > len(RETRY_SECONDS):
         return None
-    return now_ns + RETRY_SECONDS[attempts - 1] * NANOS
+    at_ns = now_ns + RETRY_SECONDS[attempts - 1] * NANOS
+    return at_ns if quiet is None else quiet.find_end(at_ns)
