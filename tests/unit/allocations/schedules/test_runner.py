@@ -163,6 +163,37 @@ def test_overlap_replace_stops_the_last_job(calendar: Calendar) -> None:
     assert calendar.house.job(calendar.last_job()).state == "starting"
 
 
+def test_a_refused_job_replaces_nothing(
+    calendar: Calendar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calendar.add(overlap="replace")
+    calendar.come()
+    calendar.place()
+    first = calendar.last_job()
+    monkeypatch.setattr("gpupool.allocations.submission.validate.PRIORITIES", {})
+    with calendar.house.store.engine.begin() as connection:
+        row = "UPDATE schedules SET body = json_set(body, '$.priority', 'high-2')"
+        connection.exec_driver_sql(row)
+    calendar.come()
+    assert calendar.outcomes() == ["submitted", "refused"]
+    assert [item.want for item in calendar.house.work() if item.job == first] == ["run"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("step", range(1, 8))
+def test_a_death_at_any_step_replaces_the_last_job_once(calendar: Calendar, step: int) -> None:
+    calendar.add(overlap="replace")
+    calendar.come()
+    calendar.place()
+    first = calendar.last_job()
+    with killed_at(calendar.house, step):
+        calendar.come()
+    calendar.look()
+    assert calendar.outcomes() == ["submitted", "submitted"]
+    assert [item.want for item in calendar.house.work() if item.job == first] == ["stop"]
+    assert calendar.house.count_jobs()["pending"] == 1
+
+
 def test_a_refused_job_is_recorded_and_the_next_instant_comes(
     calendar: Calendar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
