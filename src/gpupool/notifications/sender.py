@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -48,6 +49,9 @@ _MOST_SINGLE: Final = 10
 #: Days for which deliveries that have ended are kept.
 _KEEP_DAYS: Final = 30
 _BUSY_SECONDS: Final = 300.0
+#: After so long a look begins no further message. Without a bound, hundreds of receivers that do not
+#: answer would make the thread silent, which restarts the server.
+_DELIVER_SECONDS: Final = 60.0
 _PAUSED: Final = deliveries.alias("paused")
 #: Those of a user that is disabled wait, and are no reason to look again.
 _IS_DELIVERABLE: Final = sa.and_(
@@ -125,20 +129,24 @@ class NotificationSender:
         groups = [list(found) for _, found in itertools.groupby(rows, lambda row: row.id)]
         if not groups:
             return
+        until = time.monotonic() + _DELIVER_SECONDS
         # Its threads end with the round: one that ends for want of memory is missed at once.
         with ThreadPoolExecutor(_RECEIVERS_AT_ONCE, "notify") as crew:
-            for done in [crew.submit(self._deliver_group, group) for group in groups]:
+            for done in [crew.submit(self._deliver_group, group, until) for group in groups]:
                 done.result()
 
-    def _deliver_group(self, rows: Sequence[Any]) -> None:
-        """Deliver what is due to one subscription; after a failure the rest of it waits as well."""
+    def _deliver_group(self, rows: Sequence[Any], until: float) -> None:
+        """Deliver what is due to one subscription; after a failure the rest of it waits as well.
+
+        What is not begun until an instant of `time.monotonic` is left to the next look.
+        """
         first = rows[0]
         if not may_hear(first):
             self._drop(rows)
             return
         joined = first.digest_s > 0 or len(rows) > _MOST_SINGLE
         for part in split_rows(rows) if joined else ([row] for row in rows):
-            if self._closing.is_set():
+            if self._closing.is_set() or time.monotonic() > until:
                 return
             if not self._deliver(first, part):
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -222,6 +223,7 @@ def test_many_messages_at_once_come_as_one(
     assert (body["title"], len(body["items"])) == ("gpupool：30 条消息", 30)
 
 
+@pytest.mark.nightly
 def test_a_receiver_that_is_tried_again_is_left_alone_in_quiet_hours(
     pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
 ) -> None:
@@ -240,7 +242,10 @@ def test_a_receiver_that_is_tried_again_is_left_alone_in_quiet_hours(
     assert due_ns // NANOS == clocks[1].replace(second=0).timestamp()
 
 
-@pytest.mark.parametrize(("kind", "most"), [("wecom", 2048), ("feishu", 20_000)])
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [("wecom", 2048), pytest.param("feishu", 20_000, marks=pytest.mark.nightly)],
+)
 def test_many_messages_come_in_as_few_as_their_receiver_takes(
     pool: RunningApp, receiver: HookReceiver, sender: NotificationSender, kind: str, most: int
 ) -> None:
@@ -257,6 +262,26 @@ def test_many_messages_come_in_as_few_as_their_receiver_takes(
     told = [line.partition("编号-")[2][:3] for text in texts for line in text.splitlines()]
     assert told == [f"{n:03}" for n in range(150)]
     assert set(states(pool)) == {"sent"}
+
+
+@pytest.mark.nightly
+def test_receivers_that_do_not_answer_are_left_to_the_next_look(
+    pool: RunningApp, sender: NotificationSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpupool.notifications.outlets.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("gpupool.notifications.timing.RETRY_SECONDS", (3600,))
+    monkeypatch.setattr("gpupool.notifications.sender._DELIVER_SECONDS", 0.1)
+    monkeypatch.setattr("gpupool.notifications.sender._RECEIVERS_AT_ONCE", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        for n in range(3):
+            subscribe(pool, HookReceiver(silent.getsockname()[1]), name=f"n-{n}", address=url)
+        fail_job(pool)
+        for looks in (1, 2, 3):
+            pause = sender.look() or 0
+            assert (pause < 1) == (looks < 3)
+            tried = [one["attempts"] for one in pool.client().get("deliveries").json()]
+            assert sorted(tried) == [0] * (3 - looks) + [1] * looks
 
 
 def test_a_digest_waits_for_its_end(

@@ -234,7 +234,10 @@ def test_a_schedule_whose_owner_may_run_no_jobs_pauses_and_says_so(calendar: Cal
     assert calendar.outcomes() == []
 
 
-@pytest.mark.parametrize("change", [{"disabled": True}, {"role": "viewer"}])
+@pytest.mark.parametrize(
+    "change",
+    [{"disabled": True}, pytest.param({"role": "viewer"}, marks=pytest.mark.nightly)],
+)
 def test_a_schedule_never_runs_as_an_owner_without_rights(
     calendar: Calendar, change: dict[str, object]
 ) -> None:
