@@ -116,7 +116,9 @@ def _write_slack(message: Message) -> dict[str, Any]:
 
 
 def _write_teams(message: Message) -> dict[str, Any]:
-    blocks = [{"type": "TextBlock", "text": one, "wrap": True} for one in message.sentences]
+    # A card reads Markdown, and `[text](address)` would be a link.
+    texts = [one.replace("[", "［") for one in message.sentences]
+    blocks = [{"type": "TextBlock", "text": one, "wrap": True} for one in texts]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -138,7 +140,9 @@ def _write_dingtalk(message: Message) -> dict[str, Any]:
 
 
 def _write_wecom(message: Message) -> dict[str, Any]:
-    text = message.text.encode()[:_MOST_WECOM_BYTES].decode(errors="ignore")
+    # As in Feishu: `<@user>` mentions people.
+    text = message.text.replace("<", "＜")
+    text = text.encode()[:_MOST_WECOM_BYTES].decode(errors="ignore")
     return {"msgtype": "text", "text": {"content": text}}
 
 
