@@ -18,7 +18,7 @@ from gpupool.model.job import JobState
 from gpupool.model.tenant import PERMISSIONS, Permission, UserRole
 from gpupool.notifications.outlook import read_beginning_reservations, read_expiring_tokens
 from gpupool.notifications.tables import deliveries, notification_settings, subscriptions
-from gpupool.notifications.timing import NANOS, compute_due, parse_quiet_hours
+from gpupool.notifications.timing import NANOS, compute_due, read_quiet_hours
 from gpupool.notifications.topics import (
     HANDOVER_KINDS,
     JOB_KINDS,
@@ -243,7 +243,7 @@ def _list_deliveries(
     active: Iterable[Any], occurrences: Sequence[Occurrence], now_ns: int
 ) -> Iterable[dict[str, Any]]:
     for row in active:
-        quiet = parse_quiet_hours(row.quiet_hours, row.time_zone)
+        quiet = read_quiet_hours(row.quiet_hours, row.time_zone)
         for one in occurrences:
             topic = next((topic for topic in list_topics(one) if topic in row.topics), None)
             is_new = one.kind in LOOKED_TOPICS or _read_seq(one) > row.since_seq

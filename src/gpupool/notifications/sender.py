@@ -30,7 +30,7 @@ from gpupool.notifications.outlets import DeliveryFailure, post_request, send_ma
 from gpupool.notifications.settings import read_hosts, read_mail_server
 from gpupool.notifications.tables import deliveries, subscriptions
 from gpupool.notifications.texts import write_sentence, write_title
-from gpupool.notifications.timing import NANOS, compute_retry, parse_quiet_hours
+from gpupool.notifications.timing import NANOS, compute_retry, read_quiet_hours
 from gpupool.notifications.topics import Topic
 from gpupool.store.database import Store
 from gpupool.store.secrets.vault import SecretVault
@@ -175,7 +175,7 @@ class NotificationSender:
 
     def _note_failure(self, rows: Sequence[Any], failure: DeliveryFailure) -> None:
         now_ns = self._store.clock.now_ns()
-        quiet = parse_quiet_hours(rows[0].quiet_hours, rows[0].time_zone)
+        quiet = read_quiet_hours(rows[0].quiet_hours, rows[0].time_zone)
 
         def judge(row: Any) -> dict[str, Any]:
             retry = None if failure.is_final else compute_retry(row.attempts + 1, now_ns, quiet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -22,7 +22,7 @@ class QuietHours:
 
     begin: time
     end: time
-    zone: ZoneInfo
+    zone: tzinfo
 
     def find_end(self, at_ns: int) -> int:
         """Return when the quiet hours end in which an instant lies; itself outside of them."""
@@ -41,8 +41,10 @@ class QuietHours:
         return clock >= self.begin or clock < self.end
 
 
-def parse_zone(name: str) -> ZoneInfo:
+def parse_zone(name: str) -> tzinfo:
     """Find a time zone by its name in the tz database. Raises BadOption."""
+    if name == "UTC":
+        return UTC  # Also on a machine without that database.
     try:
         return ZoneInfo(name)
     # The name is a path for zoneinfo: a folder or a NUL are other errors than a missing file.
@@ -65,6 +67,17 @@ def parse_quiet_hours(text: str, zone: str) -> QuietHours | None:
     if begin == end:
         raise BadOption(f"{text!r} is a whole day", hint="quiet hours end before they begin again")
     return QuietHours(begin, end, parse_zone(zone))
+
+
+def read_quiet_hours(text: str, zone: str) -> QuietHours | None:
+    """Read quiet hours that were parsed before: by UTC, if this machine lacks their zone now.
+
+    Its tz database may be another one than at the subscription; messages are sent all the same.
+    """
+    try:
+        return parse_quiet_hours(text, zone)
+    except BadOption:
+        return parse_quiet_hours(text, "UTC")
 
 
 def compute_due(at_ns: int, digest_s: int, quiet: QuietHours | None, now_ns: int = 0) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.allocations.store.tables import allocations, jobs
 from gpupool.notifications.collector import Collector
 from gpupool.notifications.sender import NotificationSender
-from gpupool.notifications.tables import deliveries, notification_settings
+from gpupool.notifications.tables import deliveries, notification_settings, subscriptions
 from gpupool.notifications.timing import NANOS, RETRY_SECONDS
 from gpupool.store.tables import pool as pool_table
 from gpupool.tenancy.tables import tokens, users
@@ -282,6 +282,23 @@ def test_receivers_that_do_not_answer_are_left_to_the_next_look(
             assert (pause < 1) == (looks < 3)
             tried = [one["attempts"] for one in pool.client().get("deliveries").json()]
             assert sorted(tried) == [0] * (3 - looks) + [1] * looks
+
+
+def test_a_subscription_of_a_zone_that_is_gone_holds_up_no_other(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    for name in ("m", "n"):
+        subscribe(pool, receiver, name=name)
+    clocks = [datetime.now(UTC) + timedelta(hours=hours) for hours in (2, 3)]
+    hours = "-".join(f"{clock:%H:%M}" for clock in clocks)
+    lost = {"time_zone": "Mars/Olympus", "quiet_hours": hours}
+    with pool.services.store.write() as write:
+        write.execute(subscriptions.update().where(subscriptions.c.name == "m").values(**lost))
+    fail_job(pool)
+    receiver.statuses.append(503)
+    sender.look()
+    assert len(receiver.requests) == 2
+    assert sorted(states(pool)) == ["sent", "waiting"]
 
 
 def test_a_digest_waits_for_its_end(

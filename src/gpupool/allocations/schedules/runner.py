@@ -107,7 +107,13 @@ class ScheduleRunner:
         if lost:
             self._pause(row, lost)
             return
-        due = CronRule(row.cron, row.time_zone).list_due(row.next_ns, now_ns)
+        try:
+            due = CronRule(row.cron, row.time_zone).list_due(row.next_ns, now_ns)
+        except (KeyError, ValueError, OSError):
+            # The tz database of this machine has less than the one of `schedule add`. The schedules
+            # of others go on.
+            self._pause(row, f"its time zone {row.time_zone} is not known on this server")
+            return
         run = self._decide_run(row, due.last_ns, now_ns)
         if due.earlier:
             text = f"{due.earlier} instants before it were missed"

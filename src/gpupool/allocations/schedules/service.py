@@ -212,12 +212,14 @@ class ScheduleService:
             UnknownSchedule: The caller sees no such schedule.
             NoPermission: It is of another user, and the caller manages no tenant.
             WrongState: Its owner has left, or may not run jobs.
+            BadSchedule: Its time zone is not known on this server.
         """
         with self._store.write() as write:
             row = _find_to_change(write.connection, name, principal)
             _check_owner(row)
             if row.state != "active":
                 rule = CronRule(row.cron, row.time_zone)
+                rule.check(write.now_ns)
                 resume_schedule(write, row, rule.find_next(write.now_ns))
             return describe_schedule(_find(write.connection, name, principal), has_command=True)
 

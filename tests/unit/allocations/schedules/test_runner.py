@@ -219,6 +219,24 @@ def test_a_schedule_whose_owner_has_left_pauses_and_says_so(calendar: Calendar) 
     assert calendar.outcomes() == []
 
 
+def test_a_schedule_of_a_zone_that_is_gone_pauses_and_holds_up_no_other(calendar: Calendar) -> None:
+    calendar.add()
+    calendar.add("other")
+    lost = "UPDATE schedules SET time_zone = 'Mars/Olympus', next_ns = next_ns - 1"
+    with calendar.house.store.engine.begin() as connection:
+        connection.exec_driver_sql(f"{lost} WHERE name = 'nightly'")
+    calendar.come("other")
+    assert calendar.outcomes("other") == ["submitted"]
+    schedules = calendar.house.allocations.schedules
+    after = schedules.get("nightly", calendar.house.admin)
+    assert (after.state, after.reason) == (
+        "paused",
+        "its time zone Mars/Olympus is not known on this server",
+    )
+    with pytest.raises(BadSchedule, match="Mars/Olympus"):
+        schedules.resume("nightly", calendar.house.admin)
+
+
 def test_a_schedule_whose_owner_may_run_no_jobs_pauses_and_says_so(calendar: Calendar) -> None:
     house = calendar.house
     house.tenancy.tenants.create(house.admin, "nlp", None)
