@@ -12,13 +12,13 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gpupool.allocations.store.schedule_tables import schedules
-from gpupool.allocations.store.tables import arrays, jobs
+from gpupool.allocations.store.tables import allocations, arrays, jobs
 from gpupool.base.ids import new_id
 from gpupool.model.job import JobState
 from gpupool.model.tenant import PERMISSIONS, Permission, UserRole
 from gpupool.notifications.outlook import read_beginning_reservations, read_expiring_tokens
 from gpupool.notifications.tables import deliveries, notification_settings, subscriptions
-from gpupool.notifications.timing import NANOS, compute_due, parse_quiet_hours
+from gpupool.notifications.timing import NANOS, compute_due, read_quiet_hours
 from gpupool.notifications.topics import (
     HANDOVER_KINDS,
     JOB_KINDS,
@@ -70,7 +70,7 @@ class Collector:
         if not is_same_log:
             self._begin_log(log)
             return False
-        rows = list(_list_deliveries(active, found))
+        rows = list(_list_deliveries(active, found, self._store.clock.now_ns()))
         if rows or until - position.read_seq >= EVENTS_AT_ONCE:
             with self._store.write() as write:
                 write.execute(notification_settings.update().values(read_seq=until))
@@ -95,7 +95,7 @@ class Collector:
             for topic, read in _LOOKS.items():
                 hearing = [one for one in active if topic in one.topics]
                 if hearing:
-                    rows += _list_deliveries(hearing, read(connection, now_ns))
+                    rows += _list_deliveries(hearing, read(connection, now_ns), now_ns)
             rows = _drop_known(connection, rows)
         if rows:
             with self._store.write() as write:
@@ -111,7 +111,7 @@ def _list_waiting(
     shortest = min(one.waiting_s for one in hearing)
     for one in _read_waiting(connection, now_ns - shortest * NANOS):
         patient = [sub for sub in hearing if now_ns - one.at_ns >= sub.waiting_s * NANOS]
-        yield from _list_deliveries(patient, [_tell_minutes(one, now_ns)])
+        yield from _list_deliveries(patient, [_tell_minutes(one, now_ns)], now_ns)
 
 
 def read_active(connection: sa.Connection) -> Sequence[Any]:
@@ -125,10 +125,11 @@ def read_active(connection: sa.Connection) -> Sequence[Any]:
         .where(users.c.disabled_ns.is_(None), users.c.retired_ns.is_(None))
         .order_by(subscriptions.c.id)
     )
-    return [row for row in connection.execute(query) if _may_hear(row)]
+    return [row for row in connection.execute(query) if may_hear(row)]
 
 
-def _may_hear(row: Any) -> bool:
+def may_hear(row: Any) -> bool:
+    """Whether the user of a subscription has the right to its scope: by `role` and `scope`."""
     allowed = PERMISSIONS[UserRole(row.role)]
     if row.scope == Scope.POOL:
         return Permission.MANAGE_POOL in allowed
@@ -203,25 +204,32 @@ def _read_planners(connection: sa.Connection) -> dict[tuple[int | None, str], in
 
 
 def _read_waiting(connection: sa.Connection, before_ns: int) -> list[Occurrence]:
-    """Read the jobs, and arrays without a member yet, that wait since before an instant."""
-    pending = sa.select(jobs).where(
+    """Read the jobs, and arrays without a member yet, that wait since before an instant.
+
+    A job that was sent back to wait does so since then, which is another occurrence.
+    """
+    again = sa.select(sa.func.max(allocations.c.released_ns)).where(
+        allocations.c.job_id == jobs.c.id
+    )
+    pending = sa.select(jobs, again.scalar_subquery().label("again_ns")).where(
         jobs.c.state == str(JobState.PENDING), jobs.c.submitted_ns <= before_ns
     )
-    unmade = sa.select(arrays).where(
+    unmade = sa.select(arrays, sa.null().label("again_ns")).where(
         arrays.c.stopped_ns.is_(None), arrays.c.made == 0, arrays.c.submitted_ns <= before_ns
     )
     rows = [*connection.execute(pending), *connection.execute(unmade)]
     return [
         Occurrence(
-            cause=f"wait/{row.public_id}",
+            cause=f"wait/{row.public_id}" + (f"/{row.again_ns}" if row.again_ns else ""),
             kind=str(Topic.JOB_WAITING),
             subject=row.public_id,
             data={"name": row.name},
-            at_ns=row.submitted_ns,
+            at_ns=row.again_ns or row.submitted_ns,
             tenant_id=row.tenant_id,
             user_id=row.user_id,
         )
         for row in rows
+        if (row.again_ns or 0) <= before_ns
     ]
 
 
@@ -232,10 +240,10 @@ def _tell_minutes(one: Occurrence, now_ns: int) -> Occurrence:
 
 
 def _list_deliveries(
-    active: Iterable[Any], occurrences: Sequence[Occurrence]
+    active: Iterable[Any], occurrences: Sequence[Occurrence], now_ns: int
 ) -> Iterable[dict[str, Any]]:
     for row in active:
-        quiet = parse_quiet_hours(row.quiet_hours, row.time_zone)
+        quiet = read_quiet_hours(row.quiet_hours, row.time_zone)
         for one in occurrences:
             topic = next((topic for topic in list_topics(one) if topic in row.topics), None)
             is_new = one.kind in LOOKED_TOPICS or _read_seq(one) > row.since_seq
@@ -252,7 +260,7 @@ def _list_deliveries(
                     "data": dict(one.data),
                     "at_ns": one.at_ns,
                     "state": "waiting",
-                    "due_ns": compute_due(one.at_ns, row.digest_s, quiet),
+                    "due_ns": compute_due(one.at_ns, row.digest_s, quiet, now_ns),
                 }
 
 

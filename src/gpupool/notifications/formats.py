@@ -34,6 +34,20 @@ class Format(StrEnum):
     WECOM = "wecom"
 
 
+#: Bytes of all sentences of a message at most, with `LINE_BYTES` for each; the others have no
+#: limit. WeCom takes 2,048 bytes of text. Of whole requests Feishu and DingTalk take 20,000, Teams
+#: 28 KB; Slack takes 40,000 characters, which its entities may make of fewer.
+MOST_TEXT_BYTES: Final[Mapping[Format, int]] = {
+    Format.WECOM: _MOST_WECOM_BYTES,
+    Format.FEISHU: 16_000,
+    Format.DINGTALK: 16_000,
+    Format.TEAMS: 16_000,
+    Format.SLACK: 16_000,
+}
+#: What a sentence needs beside its text, at most: a block of a Teams card.
+LINE_BYTES: Final = 48
+
+
 @dataclass(frozen=True)
 class Message:
     """What is sent at once to one subscription.
@@ -102,7 +116,9 @@ def _write_slack(message: Message) -> dict[str, Any]:
 
 
 def _write_teams(message: Message) -> dict[str, Any]:
-    blocks = [{"type": "TextBlock", "text": one, "wrap": True} for one in message.sentences]
+    # A card reads Markdown, and `[text](address)` would be a link.
+    texts = [one.replace("[", "［") for one in message.sentences]
+    blocks = [{"type": "TextBlock", "text": one, "wrap": True} for one in texts]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -124,7 +140,9 @@ def _write_dingtalk(message: Message) -> dict[str, Any]:
 
 
 def _write_wecom(message: Message) -> dict[str, Any]:
-    text = message.text.encode()[:_MOST_WECOM_BYTES].decode(errors="ignore")
+    # As in Feishu: `<@user>` mentions people.
+    text = message.text.replace("<", "＜")
+    text = text.encode()[:_MOST_WECOM_BYTES].decode(errors="ignore")
     return {"msgtype": "text", "text": {"content": text}}
 
 

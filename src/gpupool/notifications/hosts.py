@@ -11,6 +11,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from gpupool.base.errors import BadOption, ForbiddenReceiver
@@ -18,6 +19,16 @@ from gpupool.wire.notifications import AllowedHost
 
 #: Looks up the addresses of a name and a port. Raises OSError.
 Lookup = Callable[[str, int], Sequence[str]]
+
+#: Networks whose addresses end with an IPv4 address: mapped, compatible (RFC 4291) and by NAT64 (RFC
+#: 6052, 8215). 6to4 has it in the middle.
+_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
+_EMBEDDING: Final = (
+    ipaddress.IPv6Network("::ffff:0:0/96"),
+    ipaddress.IPv6Network("::/96"),
+    ipaddress.IPv6Network("64:ff9b::/96"),
+    _LOCAL_NAT64,
+)
 
 
 @dataclass(frozen=True)
@@ -102,12 +113,21 @@ def is_allowed_address(text: str, *, is_private: bool) -> bool:
         is_private: whether private and loopback addresses are allowed.
     """
     address = ipaddress.ip_address(text.partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None:
-        address = mapped
+    if isinstance(address, ipaddress.IPv6Address):
+        is_local = address.is_site_local or address in _LOCAL_NAT64
+        if is_local and not is_private:
+            return False
+        address = _find_embedded(address) or address
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         return False
     return is_private or address.is_global
+
+
+def _find_embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address to which the network hands what is sent there; None: it is none."""
+    if any(address in network for network in _EMBEDDING):
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.sixtofour
 
 
 def look_up(host: str, port: int) -> list[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import io
 import smtplib
 import socket
 import ssl
+import time
 from collections.abc import Iterable
 from email.message import EmailMessage
 from email.utils import formatdate
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpupool.base.errors import GpupoolError
 from gpupool.notifications.formats import Format, HookRequest, Message, find_refusal
@@ -17,7 +19,10 @@ from gpupool.notifications.hosts import Lookup, Receiver, look_up, resolve_recei
 from gpupool.notifications.texts import clean_text
 from gpupool.wire.notifications import AllowedHost, MailServerIn
 
-#: Seconds for a connection, and for each answer on it.
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+#: Seconds for a connection, and for the whole answer on it.
 TIMEOUT_SECONDS: Final = 10.0
 _MOST_ANSWER_BYTES: Final = 65_536
 #: Answers that another attempt would get as well.
@@ -61,8 +66,41 @@ def _exchange(receiver: Receiver, request: HookRequest) -> tuple[int, bytes]:
         connection.close()
 
 
+class _AnswerBytes(io.RawIOBase):
+    """The bytes of an answer, until an instant: a socket's own timeout begins anew with each byte."""
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._until = time.monotonic() + TIMEOUT_SECONDS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"the answer takes longer than {TIMEOUT_SECONDS:g} s")
+        self._sock.settimeout(left)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _TimedAnswer(http.client.HTTPResponse):
+    """An answer that has to come within `TIMEOUT_SECONDS` as a whole."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = io.BufferedReader(_AnswerBytes(self.fp.detach(), sock))
+
+
 class _PinnedConnection(http.client.HTTPConnection):
     """A connection to the address that was judged, by the name in the URL."""
+
+    response_class = _TimedAnswer
 
     def __init__(self, receiver: Receiver) -> None:
         super().__init__(receiver.host, receiver.port, timeout=TIMEOUT_SECONDS)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Hashable, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -17,13 +18,19 @@ from gpupool.base.errors import GpupoolError
 from gpupool.base.ids import new_id
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
-from gpupool.notifications.collector import Collector
-from gpupool.notifications.formats import Format, Message, build_request
+from gpupool.notifications.collector import Collector, may_hear
+from gpupool.notifications.formats import (
+    LINE_BYTES,
+    MOST_TEXT_BYTES,
+    Format,
+    Message,
+    build_request,
+)
 from gpupool.notifications.outlets import DeliveryFailure, post_request, send_mail
 from gpupool.notifications.settings import read_hosts, read_mail_server
 from gpupool.notifications.tables import deliveries, subscriptions
 from gpupool.notifications.texts import write_sentence, write_title
-from gpupool.notifications.timing import NANOS, compute_retry
+from gpupool.notifications.timing import NANOS, compute_retry, read_quiet_hours
 from gpupool.notifications.topics import Topic
 from gpupool.store.database import Store
 from gpupool.store.secrets.vault import SecretVault
@@ -42,6 +49,9 @@ _MOST_SINGLE: Final = 10
 #: Days for which deliveries that have ended are kept.
 _KEEP_DAYS: Final = 30
 _BUSY_SECONDS: Final = 300.0
+#: After so long a look begins no further message. Without a bound, hundreds of receivers that do not
+#: answer would make the thread silent, which restarts the server.
+_DELIVER_SECONDS: Final = 60.0
 _PAUSED: Final = deliveries.alias("paused")
 #: Those of a user that is disabled wait, and are no reason to look again.
 _IS_DELIVERABLE: Final = sa.and_(
@@ -119,21 +129,38 @@ class NotificationSender:
         groups = [list(found) for _, found in itertools.groupby(rows, lambda row: row.id)]
         if not groups:
             return
+        until = time.monotonic() + _DELIVER_SECONDS
         # Its threads end with the round: one that ends for want of memory is missed at once.
         with ThreadPoolExecutor(_RECEIVERS_AT_ONCE, "notify") as crew:
-            for done in [crew.submit(self._deliver_group, group) for group in groups]:
+            for done in [crew.submit(self._deliver_group, group, until) for group in groups]:
                 done.result()
 
-    def _deliver_group(self, rows: Sequence[Any]) -> None:
-        """Deliver what is due to one subscription; after a failure the rest of it waits as well."""
+    def _deliver_group(self, rows: Sequence[Any], until: float) -> None:
+        """Deliver what is due to one subscription; after a failure the rest of it waits as well.
+
+        What is not begun until an instant of `time.monotonic` is left to the next look.
+        """
         first = rows[0]
+        if not may_hear(first):
+            self._drop(rows)
+            return
         joined = first.digest_s > 0 or len(rows) > _MOST_SINGLE
-        size = len(rows) if joined else 1
-        for start in range(0, len(rows), size):
-            if self._closing.is_set():
+        for part in split_rows(rows) if joined else ([row] for row in rows):
+            if self._closing.is_set() or time.monotonic() > until:
                 return
-            if not self._deliver(first, rows[start : start + size]):
+            if not self._deliver(first, part):
                 return
+
+    def _drop(self, rows: Sequence[Any]) -> None:
+        """Give up what was collected while its user still had the right to hear of it."""
+        first = rows[0]
+        error = (
+            f"{first.user} has the role {first.role}, which gets no messages of scope {first.scope}"
+        )
+        values = {"state": "dead", "error": error}
+        with self._store.write() as write:
+            mine = deliveries.c.id.in_([row.delivery_id for row in rows])
+            write.execute(deliveries.update().where(mine).values(**values, ended_ns=write.now_ns))
 
     def _deliver(self, receiver: Any, rows: Sequence[Any]) -> bool:
         """Deliver one message; return whether its receiver can be tried with the rest."""
@@ -148,9 +175,10 @@ class NotificationSender:
 
     def _note_failure(self, rows: Sequence[Any], failure: DeliveryFailure) -> None:
         now_ns = self._store.clock.now_ns()
+        quiet = read_quiet_hours(rows[0].quiet_hours, rows[0].time_zone)
 
         def judge(row: Any) -> dict[str, Any]:
-            retry = None if failure.is_final else compute_retry(row.attempts + 1, now_ns)
+            retry = None if failure.is_final else compute_retry(row.attempts + 1, now_ns, quiet)
             state = {"state": "dead"} if retry is None else {"due_ns": retry}
             return {"error": str(failure), **state}
 
@@ -204,6 +232,8 @@ def _read_due(connection: sa.Connection, now_ns: int) -> Sequence[Any]:
             deliveries.c.data,
             deliveries.c.at_ns,
             deliveries.c.attempts,
+            users.c.name.label("user"),
+            users.c.role,
         )
         .join(subscriptions, subscriptions.c.id == deliveries.c.subscription_id)
         .join(users, users.c.id == subscriptions.c.user_id)
@@ -226,6 +256,23 @@ def _is_paused(now_ns: int) -> sa.ColumnElement[bool]:
         _PAUSED.c.attempts > 0,
         _PAUSED.c.due_ns > now_ns,
     )
+
+
+def split_rows(rows: Sequence[Any]) -> Iterator[list[Any]]:
+    """Split what is due to one subscription into messages that its receiver takes whole."""
+    most = MOST_TEXT_BYTES.get(Format(rows[0].format))
+    part = list[Any]()
+    size = 0
+    for row in rows:
+        text = write_sentence(Topic(row.topic), row.subject, row.data, row.language)
+        more = len(text.encode(errors="replace")) + LINE_BYTES
+        if part and most is not None and size + more > most:
+            yield part
+            part = []
+            size = 0
+        part.append(row)
+        size += more
+    yield part
 
 
 def build_message(language: Any, rows: Sequence[Any]) -> Message:

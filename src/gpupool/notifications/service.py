@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -34,6 +34,7 @@ from gpupool.notifications.topics import Scope, Topic, allows_topic
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.store.tables import pool
 from gpupool.tenancy.tables import tenants, users
+from gpupool.tenancy.user_names import find_ended_users
 from gpupool.wire.notifications import DeliveryOut, DeliveryTestOut, SubscriptionIn, SubscriptionOut
 
 #: Subscriptions of one user.
@@ -73,6 +74,7 @@ class SubscriptionService:
         """
         self._store = store
         self._send_test = send_test
+        store.commit_steps["subscriptions"] = _delete_of_ended_users
 
     def list_subscriptions(self, caller: Principal) -> list[SubscriptionOut]:
         """List the caller's own, those of its tenant for its admins, all for an admin."""
@@ -142,8 +144,7 @@ class SubscriptionService:
         """Delete a subscription and its deliveries. Raises UnknownSubscription."""
         with self._store.write() as write:
             row = _find_visible(write.connection, caller, name, user)
-            write.execute(deliveries.delete().where(deliveries.c.subscription_id == row.id))
-            write.execute(subscriptions.delete().where(subscriptions.c.id == row.id))
+            _delete_rows(write, [row.id])
             _note_change(write, "deleted", caller, name)
             write.answer(204, None)
 
@@ -204,9 +205,12 @@ class SubscriptionService:
 def _match_visible(caller: Principal) -> sa.ColumnElement[bool]:
     if caller.sees_all:
         return sa.true()
-    if caller.has_permission(Permission.MANAGE_TENANT):
-        return subscriptions.c.tenant_id == caller.tenant_id
-    return subscriptions.c.user_id == caller.user_id
+    mine = subscriptions.c.user_id == caller.user_id
+    if not caller.has_permission(Permission.MANAGE_TENANT):
+        return mine
+    # Of a user that changed its tenant each of the two would see messages about the other.
+    both = (subscriptions.c.tenant_id, users.c.tenant_id)
+    return sa.or_(mine, sa.and_(*(column == caller.tenant_id for column in both)))
 
 
 def _find_visible(
@@ -269,6 +273,23 @@ def _check_room(connection: sa.Connection, caller: Principal, name: str) -> None
             hint="gpupool notify list",
             limit=MOST_SUBSCRIPTIONS,
         )
+
+
+def _delete_rows(write: WriteTransaction, ids: Sequence[int]) -> None:
+    write.execute(deliveries.delete().where(deliveries.c.subscription_id.in_(ids)))
+    write.execute(subscriptions.delete().where(subscriptions.c.id.in_(ids)))
+
+
+def _delete_of_ended_users(write: WriteTransaction) -> None:
+    """Delete the subscriptions of users that end in this transaction. Idempotent."""
+    ended = find_ended_users(write)
+    if not ended:
+        return
+    mine = sa.select(subscriptions.c.id).where(subscriptions.c.user_id.in_(ended))
+    ids = write.execute(mine).scalars().all()
+    if ids:
+        _delete_rows(write, ids)
+        write.announce("subscriptions")
 
 
 def _skip_past(write: WriteTransaction) -> None:

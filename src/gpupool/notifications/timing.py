@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -22,7 +22,7 @@ class QuietHours:
 
     begin: time
     end: time
-    zone: ZoneInfo
+    zone: tzinfo
 
     def find_end(self, at_ns: int) -> int:
         """Return when the quiet hours end in which an instant lies; itself outside of them."""
@@ -41,8 +41,10 @@ class QuietHours:
         return clock >= self.begin or clock < self.end
 
 
-def parse_zone(name: str) -> ZoneInfo:
+def parse_zone(name: str) -> tzinfo:
     """Find a time zone by its name in the tz database. Raises BadOption."""
+    if name == "UTC":
+        return UTC  # Also on a machine without that database.
     try:
         return ZoneInfo(name)
     # The name is a path for zoneinfo: a folder or a NUL are other errors than a missing file.
@@ -67,19 +69,37 @@ def parse_quiet_hours(text: str, zone: str) -> QuietHours | None:
     return QuietHours(begin, end, parse_zone(zone))
 
 
-def compute_due(at_ns: int, digest_s: int, quiet: QuietHours | None) -> int:
+def read_quiet_hours(text: str, zone: str) -> QuietHours | None:
+    """Read quiet hours that were parsed before: by UTC, if this machine lacks their zone now.
+
+    Its tz database may be another one than at the subscription; messages are sent all the same.
+    """
+    try:
+        return parse_quiet_hours(text, zone)
+    except BadOption:
+        return parse_quiet_hours(text, "UTC")
+
+
+def compute_due(at_ns: int, digest_s: int, quiet: QuietHours | None, now_ns: int = 0) -> int:
     """Return when the message about an occurrence is to be sent.
 
     A digest ends at a multiple of its length, so that all occurrences of one come together.
+
+    Args:
+        at_ns: When it happened.
+        digest_s: The length of a digest; 0: none.
+        quiet: None: it is sent at any time.
+        now_ns: When it is found, which is later where no server ran meanwhile.
     """
     if digest_s:
         length = digest_s * NANOS
         at_ns = -(-at_ns // length) * length
-    return at_ns if quiet is None else quiet.find_end(at_ns)
+    return at_ns if quiet is None else quiet.find_end(max(at_ns, now_ns))
 
 
-def compute_retry(attempts: int, now_ns: int) -> int | None:
+def compute_retry(attempts: int, now_ns: int, quiet: QuietHours | None = None) -> int | None:
     """Return when to try once more after so many attempts, from 1; None: no more."""
     if attempts > len(RETRY_SECONDS):
         return None
-    return now_ns + RETRY_SECONDS[attempts - 1] * NANOS
+    at_ns = now_ns + RETRY_SECONDS[attempts - 1] * NANOS
+    return at_ns if quiet is None else quiet.find_end(at_ns)

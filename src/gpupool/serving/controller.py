@@ -47,6 +47,9 @@ START_CHECK_SECONDS: Final = 1.0
 SAMPLE_NS: Final = 60 * NANOS_PER_SECOND
 #: Checks and submissions of a look may take that long before the task counts as silent.
 BUSY_SECONDS: Final = 300.0
+#: After the first look an agent may still wait for signs of life of the server before
+#: (`agent.relay.control`: 45 s), and then connects within 5 s.
+AGENT_SECONDS: Final = 60.0
 #: Checks at a time.
 _AT_ONCE: Final = 16
 
@@ -82,6 +85,7 @@ class ServiceController:
         self._watches: dict[tuple[int, int], _ReplicaWatch] = {}
         self._histories: dict[int, list[Recommendation]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._began: float | None = None
         self._wake = asyncio.Event()
         self._checking = asyncio.Semaphore(_AT_ONCE)
         store.notifier.add_listener(self._listen)
@@ -101,6 +105,8 @@ class ServiceController:
 
     async def look(self) -> bool:
         """Check, measure and change once. Returns whether there are services."""
+        if self._began is None:
+            self._began = asyncio.get_running_loop().time()
         sights = await asyncio.to_thread(self._steps.read)
         checks = list[asyncio.Task[None]]()
         for sight in sights:
@@ -131,10 +137,18 @@ class ServiceController:
             return
         rule = sight.rule
         route = _make_replica_route(sight, replica)
+        if replica.state == READY and self._may_still_come(route.agent, loop.time()):
+            return
         async with self._checking:
             watch.note(await check_replica(self._broker, route, rule.check_path))
         pause = START_CHECK_SECONDS if replica.state == STARTING else float(rule.check_seconds)
         watch.next_at = loop.time() + pause
+
+    def _may_still_come(self, agent: str, now: float) -> bool:
+        """Whether an agent is not connected because this server has only begun."""
+        assert self._began is not None
+        is_new = now - self._began < AGENT_SECONDS
+        return is_new and agent not in self._broker.list_agents()
 
     async def _apply(self, sight: ServiceSight) -> None:
         service = sight.service

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpupool.allocations.services.keyed_jobs import describe_lost_right
 from gpupool.serving.replicas import LIVE, ReplicaFact, choose_victims
 from gpupool.serving.routing import RequestLoad
 from gpupool.serving.rows import Row
-from gpupool.serving.views import describe_absence
 from gpupool.wire.serving.services import ReplicaEnd, ServicePlanOut, ServiceRule
 
 
@@ -28,7 +28,7 @@ def plan_change(
         load: Requests under way.
     """
     desired = bound_desired(rule, service.desired)
-    is_away = service.state != "active" or bool(describe_absence(service))
+    is_away = service.state != "active" or bool(describe_lost_right(service))
     wanted = 0 if is_away else desired
     live = {one.number: one for one in replicas if one.state in LIVE}
     facts = [ReplicaFact(one.number, one.state) for one in live.values()]

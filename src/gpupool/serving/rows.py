@@ -21,6 +21,7 @@ from gpupool.serving.tables import service_replicas, services
 from gpupool.store.database import WriteTransaction
 from gpupool.store.tables import events
 from gpupool.tenancy.tables import tenants, users
+from gpupool.tenancy.user_names import find_ended_users
 from gpupool.wire.common import Event
 
 Row = sa.Row[Any]
@@ -130,6 +131,22 @@ def change_service(write: WriteTransaction, service: Row, **values: Any) -> bool
     )
     write.announce(TOPIC)
     return bool(done.rowcount)
+
+
+def delete_service(write: WriteTransaction, service: Row, **data: Any) -> None:
+    """Let the replicas of a service end, and the service with the last one. Idempotent."""
+    if service.state == "active":
+        change_service(write, service, state="deleting")
+        write.event("service.deleting", service.name, tenant_id=service.tenant_id, data=data)
+
+
+def delete_of_ended_users(write: WriteTransaction) -> None:
+    """Delete the services of users that end in this transaction. Idempotent."""
+    ended = find_ended_users(write)
+    if not ended:
+        return
+    for row in write.execute(sa.select(services).where(services.c.user_id.in_(ended))).all():
+        delete_service(write, row)
 
 
 def add_replicas(write: WriteTransaction, service: Row, count: int) -> int:

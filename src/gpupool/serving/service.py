@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from pydantic import ValidationError
@@ -30,6 +30,8 @@ from gpupool.serving.rows import (
     TOPIC,
     Row,
     change_service,
+    delete_of_ended_users,
+    delete_service,
     read_events,
     read_replicas,
 )
@@ -77,6 +79,7 @@ class ServingService:
         self._templates = templates
         self.broker = workspaces.broker
         self.note_activity = allocations.idleness.watch.activity.note
+        store.commit_steps["services"] = delete_of_ended_users
         self.steps = ServiceSteps(store, KeyedJobs(store, allocations.jobs), allocations.stops)
         self.controller = ServiceController(
             store, self.steps, workspaces.broker, allocations.metering
@@ -94,7 +97,8 @@ class ServingService:
         made = self._templates.render_replica(caller, body.template, use, PORT_TEXT)
         rule = body.rule
         if rule.check_path is None and made.health is not None:
-            rule = rule.model_copy(update={"check_path": made.health})
+            # A template's path may be none for a check, as one with a blank.
+            rule = _change_rule(rule.model_dump(), {"check_path": made.health})
         return body.model_copy(
             update={
                 "job": made.job,
@@ -199,7 +203,7 @@ class ServingService:
         with self._store.read() as connection:
             row = _find_to_change(connection, name, caller)
             replicas = read_replicas(connection, service_replicas.c.service_id == row.id)
-        return plan_change(row, replicas, _change_rule(row, body), self.controller.load)
+        return plan_change(row, replicas, _change_rule(row.rule, body.rule), self.controller.load)
 
     def change(self, name: str, body: ServiceChange, caller: Principal) -> ServiceOut:
         """Change bounds, checks or times of a service. Idempotent.
@@ -211,7 +215,7 @@ class ServingService:
         """
         with self._store.write() as write:
             row = _find_to_change(write.connection, name, caller)
-            rule = _change_rule(row, body)
+            rule = _change_rule(row.rule, body.rule)
             change_service(
                 write,
                 row,
@@ -236,10 +240,7 @@ class ServingService:
         """
         with self._store.write() as write:
             row = _find_to_change(write.connection, name, caller)
-            if row.state == "active":
-                change_service(write, row, state="deleting")
-                data = {"user": caller.user}
-                write.event("service.deleting", row.name, tenant_id=row.tenant_id, data=data)
+            delete_service(write, row, user=caller.user)
             out = self._describe_one(write.connection, name, caller)
             write.answer(200, out.model_dump(mode="json"))
         return out
@@ -309,10 +310,10 @@ def _check_job(job: JobIn, caller: Principal) -> None:
         )
 
 
-def _change_rule(service: Row, body: ServiceChange) -> ServiceRule:
+def _change_rule(rule: Mapping[str, Any], changes: Mapping[str, Any]) -> ServiceRule:
     """Return the rule with the changed fields. Raises BadService where they contradict each other."""
     try:
-        return ServiceRule.model_validate({**service.rule, **body.rule})
+        return ServiceRule.model_validate({**rule, **changes})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "rule"

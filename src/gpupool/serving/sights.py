@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpupool.allocations.services.keyed_jobs import describe_lost_right
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.serving.rows import Row
 from gpupool.serving.scaling import LoadMeasure, Recommendation, ScalingRule
-from gpupool.serving.views import describe_absence
 from gpupool.wire.serving.services import ServiceRule
 
 
@@ -92,9 +92,9 @@ def make_owner(service: Row) -> Principal:
 
 
 def count_wanted(service: Row) -> int:
-    """Return how many replicas there should be: none once the service is removed or its owner has
-    left.
+    """Return how many replicas there should be: none once the service is removed or its owner may
+    run no jobs.
     """
-    if service.state != "active" or describe_absence(service):
+    if service.state != "active" or describe_lost_right(service):
         return 0
     return int(service.desired)

@@ -14,7 +14,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from gpupool.allocations.ledger import stop_reasons
-from gpupool.allocations.services.keyed_jobs import KeyedJobs
+from gpupool.allocations.services.keyed_jobs import KeyedJobs, describe_lost_right
 from gpupool.allocations.stop import StopService
 from gpupool.allocations.store.tables import jobs
 from gpupool.base.errors import GpupoolError, ServiceUnavailable
@@ -54,7 +54,6 @@ from gpupool.serving.sights import (
     make_rule,
 )
 from gpupool.serving.tables import service_replicas, services
-from gpupool.serving.views import describe_absence
 from gpupool.store.database import Store
 
 logger = logging.getLogger(__name__)
@@ -295,4 +294,4 @@ class ServiceSteps:
 def _describe_surplus(service: Row) -> str:
     if service.state != "active":
         return "the service is removed"
-    return describe_absence(service) or f"scaled to {service.desired}"
+    return describe_lost_right(service) or f"scaled to {service.desired}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gpupool.allocations.services.keyed_jobs import describe_lost_right
 from gpupool.model.tenant import Permission, Principal
 from gpupool.serving.costs import ServiceHolding
 from gpupool.serving.replicas import ENDED, LIVE, READY, STARTING, WANTED
@@ -120,7 +121,7 @@ def explain(service: Row, replicas: Sequence[Row], why: Callable[[str], str]) ->
     parts = [f"{ready} of {service.desired} healthy"]
     if service.desired == 0:
         parts = ["scaled to 0: the next request starts a replica"]
-    away = describe_absence(service)
+    away = describe_lost_right(service)
     if away:
         parts.append(away)
     others = [one for one in replicas if one.state in (WANTED, STARTING)]
@@ -136,15 +137,6 @@ def explain(service: Row, replicas: Sequence[Row], why: Callable[[str], str]) ->
             f"{missing} start after a pause: replica {last} failed soon after its start ({reason})"
         )
     return "; ".join(parts)
-
-
-def describe_absence(service: Row) -> str:
-    """Return why the owner's jobs may not run; empty: they may."""
-    if service.disabled_ns is not None or service.retired_ns is not None:
-        return f"its owner {service.user} has left"
-    if service.user_tenant_id != service.tenant_id:
-        return f"its owner {service.user} is no longer of tenant {service.tenant}"
-    return ""
 
 
 def _find_reason(service: Row, replica: Row, why: Callable[[str], str]) -> str:

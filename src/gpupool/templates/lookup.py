@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -151,14 +151,32 @@ def allows_user(users: TemplateUsers, caller: Principal, groups: frozenset[str])
     return not users.groups or not groups.isdisjoint(users.groups)
 
 
+def keep_versions(connection: sa.Connection, caller: Principal, template: Template) -> Template:
+    """Return the template with those versions that the caller may see.
+
+    An older version may be for fewer people than the default one, by which it was found.
+    """
+    groups = read_groups(connection, caller)
+    versions = dict[int, StoredVersion]()
+    for number, version in template.versions.items():
+        if _may_see(template, version, caller, groups):
+            versions[number] = version
+    return replace(template, versions=versions)
+
+
 def _is_for(template: Template, caller: Principal, groups: frozenset[str]) -> bool:
+    return _may_see(template, template.versions[template.version], caller, groups)
+
+
+def _may_see(
+    template: Template, version: StoredVersion, caller: Principal, groups: frozenset[str]
+) -> bool:
     if caller.sees_all:
         return True
     # Who manages a tenant sees all of the tenant's own.
     if template.tenant_id == caller.tenant_id and caller.has_permission(Permission.MANAGE_TENANT):
         return True
-    users = template.versions[template.version].document.users
-    return allows_user(users, caller, groups)
+    return allows_user(version.document.users, caller, groups)
 
 
 def _match_visible(caller: Principal) -> sa.ColumnElement[bool]:

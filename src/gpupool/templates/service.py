@@ -19,6 +19,7 @@ from gpupool.templates.document import check_document
 from gpupool.templates.lookup import (
     Template,
     find_template,
+    keep_versions,
     list_templates,
     list_visible,
 )
@@ -62,7 +63,8 @@ class TemplateService:
     ) -> TemplateOut:
         """Describe a template and one version. Raises UnknownTemplate."""
         with self._store.read() as connection:
-            return find_template(connection, caller, name, tenant).describe_version(version)
+            found = find_template(connection, caller, name, tenant)
+            return keep_versions(connection, caller, found).describe_version(version)
 
     def list_versions(
         self, caller: Principal, name: str, tenant: str | None
@@ -70,6 +72,7 @@ class TemplateService:
         """List the versions of a template, the newest first. Raises UnknownTemplate."""
         with self._store.read() as connection:
             found = find_template(connection, caller, name, tenant)
+            found = keep_versions(connection, caller, found)
             names = _read_user_names(connection, found)
         return [
             TemplateVersionOut(

@@ -1,4 +1,7 @@
-"""Free names for users that join by themselves: by a Unix account or by a login elsewhere."""
+"""Names of users: which are free for users that join by themselves, and which change hands.
+
+A user joins by a Unix account or by a login elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,11 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken
 from gpupool.base.ids import check_name, is_id
 from gpupool.model.tenant import UnixIdentity
+from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.tables import users
+
+#: Events after which a name is no user's, or maybe that of another person.
+_ENDS = frozenset({"user.deleted", "user.created"})
 
 
 def free_user_name(connection: sa.Connection, account: UnixIdentity | None, uid: int) -> str:
@@ -45,3 +52,14 @@ def clean_name(text: str) -> str:
 
 def _is_free(connection: sa.Connection, name: str) -> bool:
     return connection.execute(sa.select(users.c.id).where(users.c.name == name)).first() is None
+
+
+def find_ended_users(write: WriteTransaction) -> list[int]:
+    """Find the users that this transaction deletes or brings back: what acts for them is to go.
+
+    A user that is brought back under its name may be another person.
+    """
+    names = [event["subject"] for event in write.list_events() if event["kind"] in _ENDS]
+    if not names:
+        return []
+    return list(write.execute(sa.select(users.c.id).where(users.c.name.in_(names))).scalars())

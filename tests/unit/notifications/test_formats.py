@@ -41,13 +41,25 @@ def test_a_webhook_has_everything_and_a_signature_over_time_and_body() -> None:
 def test_texts_of_tenants_mention_no_one_in_a_chat() -> None:
     assert built(Format.SLACK)[1]["text"] == "a &lt;b&gt; &amp; 作业\nsecond"
     assert "<" not in built(Format.FEISHU)[1]["content"]["text"]
+    assert "<" not in built(Format.WECOM)[1]["text"]["content"]
     assert built(Format.DINGTALK)[1]["at"] == {"isAtAll": False}
+
+
+def test_texts_of_tenants_make_no_link_in_a_card_of_teams() -> None:
+    token = "Token [renew](https://evil.example) expires."
+    message = Message("d-1", token, [token], [])
+    body = json.loads(build_request(Format.TEAMS, URL, "", message, 0).body)
+    (block,) = body["attachments"][0]["content"]["body"]
+    assert block["text"] == "Token ［renew](https://evil.example) expires."
 
 
 def test_each_chat_gets_its_own_shape() -> None:
     blocks = built(Format.TEAMS)[1]["attachments"][0]["content"]["body"]
     assert [one["text"] for one in blocks] == ["a <b> & 作业", "second"]
-    assert built(Format.WECOM)[1] == {"msgtype": "text", "text": {"content": MESSAGE.text}}
+    assert built(Format.WECOM)[1] == {
+        "msgtype": "text",
+        "text": {"content": MESSAGE.text.replace("<", "＜")},
+    }
 
 
 def test_a_long_text_ends_between_two_characters_for_wecom() -> None:

@@ -44,6 +44,14 @@ def test_the_connection_goes_to_the_address_that_was_judged() -> None:
         ("http://gateway.bank/x", "fe80::1%eth0"),
         ("http://gateway.bank/x", "::ffff:169.254.169.254"),
         ("http://gateway.bank/x", "0.0.0.0"),
+        # IPv4 addresses behind NAT64, 6to4 and in the form that came before the mapped one.
+        ("http://gateway.bank/x", "64:ff9b::169.254.169.254"),
+        ("https://hooks.example/x", "64:ff9b::10.0.0.1"),
+        ("https://hooks.example/x", "64:ff9b:1::10.0.0.1"),
+        ("https://hooks.example/x", "2002:a00:1::1"),
+        ("http://gateway.bank/x", "2002:a9fe:a9fe::1"),
+        ("https://hooks.example/x", "::10.0.0.1"),
+        ("https://hooks.example/x", "fec0::1"),
     ],
 )
 def test_the_inside_is_not_reached(url: str, address: str) -> None:
@@ -55,6 +63,8 @@ def test_private_addresses_are_for_hosts_that_an_admin_says() -> None:
     assert is_allowed_address("10.1.2.3", is_private=True)
     assert not is_allowed_address("10.1.2.3", is_private=False)
     assert is_allowed_address("8.8.8.8", is_private=False)
+    assert is_allowed_address("64:ff9b::8.8.8.8", is_private=False)
+    assert is_allowed_address("::1", is_private=True)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import select
 import socket
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 
@@ -55,6 +58,37 @@ def test_a_port_without_a_server_is_a_failure() -> None:
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(DeliveryFailure, match="ConnectionRefusedError"):
             post(f"http://127.0.0.1:{bound.getsockname()[1]}/")
+
+
+def test_a_receiver_that_answers_byte_by_byte_holds_nothing_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpupool.notifications.outlets.TIMEOUT_SECONDS", 0.3)
+    with slow_receiver() as port, pytest.raises(DeliveryFailure, match="TimeoutError"):
+        post(f"http://127.0.0.1:{port}/")
+
+
+@contextmanager
+def slow_receiver() -> Iterator[int]:
+    """Run a server that sends a header of 100 bytes, one each 20 ms."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                for _ in range(100):
+                    # What comes now is the end of the client's side.
+                    if select.select([connection], [], [], 0.02)[0]:
+                        return
+                    connection.sendall(b"a")
+                connection.sendall(b"\r\nContent-Length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
 
 
 def test_a_name_that_leads_inside_is_not_connected_to() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,10 @@ import sqlalchemy as sa
 from gpupool.allocations.schedules.rows import pause_schedule
 from gpupool.allocations.store.hold_tables import reservations
 from gpupool.allocations.store.schedule_tables import schedules
-from gpupool.allocations.store.tables import jobs
+from gpupool.allocations.store.tables import allocations, jobs
 from gpupool.notifications.collector import Collector
 from gpupool.notifications.sender import NotificationSender
-from gpupool.notifications.tables import deliveries, notification_settings
+from gpupool.notifications.tables import deliveries, notification_settings, subscriptions
 from gpupool.notifications.timing import NANOS, RETRY_SECONDS
 from gpupool.store.tables import pool as pool_table
 from gpupool.tenancy.tables import tokens, users
@@ -72,6 +75,10 @@ def subscribe(pool: RunningApp, receiver: HookReceiver, **fields: Any) -> None:
 def fail_job(pool: RunningApp, name: str = "j-1") -> None:
     with pool.services.store.write() as write:
         write.event("job.ended", name, tenant_id=1, data={"name": name, "state": "failed"})
+
+
+def texts_of(receiver: HookReceiver) -> list[str]:
+    return [body["text"] for _, _, body in receiver.requests]
 
 
 def states(pool: RunningApp) -> list[str]:
@@ -216,6 +223,84 @@ def test_many_messages_at_once_come_as_one(
     assert (body["title"], len(body["items"])) == ("gpupool：30 条消息", 30)
 
 
+@pytest.mark.nightly
+def test_a_receiver_that_is_tried_again_is_left_alone_in_quiet_hours(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    # They begin in ten minutes, and the pause after the sixth attempt is of thirty.
+    now_ns = pool.services.store.clock.now_ns()
+    clocks = [datetime.fromtimestamp(now_ns // NANOS + s, UTC) for s in (600, 20_000)]
+    hours = "-".join(f"{clock:%H:%M}" for clock in clocks)
+    subscribe(pool, receiver, quiet_hours=hours, time_zone="UTC")
+    fail_job(pool)
+    receiver.statuses.extend([503] * 2)
+    sender.look()
+    with pool.services.store.write() as write:
+        write.execute(deliveries.update().values(due_ns=0, attempts=5))
+    sender.look()
+    due_ns = pool.client().get("deliveries").json()[0]["due_ns"]
+    assert due_ns // NANOS == clocks[1].replace(second=0).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [("wecom", 2048), pytest.param("feishu", 20_000, marks=pytest.mark.nightly)],
+)
+def test_many_messages_come_in_as_few_as_their_receiver_takes(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender, kind: str, most: int
+) -> None:
+    subscribe(pool, receiver, format=kind, language="zh")
+    receiver.answer = b'{"code":0}'
+    for n in range(150):
+        fail_job(pool, f"一个名字很长的训练任务之编号-{n:03}-{'x' * 80}")
+    sender.look()
+    bodies = [body for _, _, body in receiver.requests]
+    part, word = ("text", "content") if kind == "wecom" else ("content", "text")
+    texts = [body[part][word] for body in bodies]
+    assert 1 < len(texts) < 75
+    assert max(len(json.dumps(body, ensure_ascii=False).encode()) for body in bodies) <= most + 200
+    told = [line.partition("编号-")[2][:3] for text in texts for line in text.splitlines()]
+    assert told == [f"{n:03}" for n in range(150)]
+    assert set(states(pool)) == {"sent"}
+
+
+@pytest.mark.nightly
+def test_receivers_that_do_not_answer_are_left_to_the_next_look(
+    pool: RunningApp, sender: NotificationSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpupool.notifications.outlets.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("gpupool.notifications.timing.RETRY_SECONDS", (3600,))
+    monkeypatch.setattr("gpupool.notifications.sender._DELIVER_SECONDS", 0.1)
+    monkeypatch.setattr("gpupool.notifications.sender._RECEIVERS_AT_ONCE", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        for n in range(3):
+            subscribe(pool, HookReceiver(silent.getsockname()[1]), name=f"n-{n}", address=url)
+        fail_job(pool)
+        for looks in (1, 2, 3):
+            pause = sender.look() or 0
+            assert (pause < 1) == (looks < 3)
+            tried = [one["attempts"] for one in pool.client().get("deliveries").json()]
+            assert sorted(tried) == [0] * (3 - looks) + [1] * looks
+
+
+def test_a_subscription_of_a_zone_that_is_gone_holds_up_no_other(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    for name in ("m", "n"):
+        subscribe(pool, receiver, name=name)
+    clocks = [datetime.now(UTC) + timedelta(hours=hours) for hours in (2, 3)]
+    hours = "-".join(f"{clock:%H:%M}" for clock in clocks)
+    lost = {"time_zone": "Mars/Olympus", "quiet_hours": hours}
+    with pool.services.store.write() as write:
+        write.execute(subscriptions.update().where(subscriptions.c.name == "m").values(**lost))
+    fail_job(pool)
+    receiver.statuses.append(503)
+    sender.look()
+    assert len(receiver.requests) == 2
+    assert sorted(states(pool)) == ["sent", "waiting"]
+
+
 def test_a_digest_waits_for_its_end(
     pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
 ) -> None:
@@ -245,8 +330,32 @@ def test_a_job_that_waits_is_told_once(tmp_path: Path, receiver: HookReceiver) -
             write.execute(jobs.update().values(submitted_ns=jobs.c.submitted_ns - 61 * NANOS))
         for _ in range(2):
             NotificationSender(pool.services.store).look()
-    texts = [body["text"] for _, _, body in receiver.requests]
-    assert texts == ["Job second has waited for 1 min. Why: gpupool explain second"]
+        assert texts_of(receiver) == [
+            "Job second has waited for 1 min. Why: gpupool explain second"
+        ]
+        # It ran for a day and was sent back to wait: it has not waited since it was submitted.
+        now_ns = pool.services.store.clock.now_ns()
+        with pool.services.store.write() as write:
+            claim = write.execute(
+                sa.select(jobs.c.id, jobs.c.claim_id).where(jobs.c.name == "second")
+            ).one()
+            day_ns = 86_400 * NANOS
+            write.execute(jobs.update().values(submitted_ns=now_ns - day_ns))
+            values = {"job_id": claim.id, "claim_id": claim.claim_id, "node_id": 1, "generation": 1}
+            times = {"granted_ns": now_ns - day_ns, "released_ns": now_ns, "work_seq": 1}
+            row = {"public_id": "a-earlier", "state": "released", **values, **times}
+            write.execute(allocations.insert().values(**row))
+        NotificationSender(pool.services.store).look()
+        assert len(receiver.requests) == 1
+        with pool.services.store.write() as write:
+            mine = allocations.c.public_id == "a-earlier"
+            hour = {"released_ns": now_ns - 3600 * NANOS}
+            write.execute(allocations.update().where(mine).values(**hour))
+        for _ in range(2):
+            NotificationSender(pool.services.store).look()
+    assert texts_of(receiver)[1:] == [
+        "Job second has waited for 60 min. Why: gpupool explain second"
+    ]
 
 
 def test_a_token_and_a_reservation_are_told_before_their_time_and_once(
@@ -352,6 +461,27 @@ def test_a_user_that_lost_its_rights_hears_nothing_more(
     fail_job(pool, "j-2")
     sender.look()
     assert len(receiver.requests) == 1
+
+
+def test_what_waits_for_a_user_that_lost_its_rights_is_not_sent(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    admin = pool.client()
+    admin.post("users", {"name": "boss", "role": "tenant-admin"})
+    boss = pool.client(uid=None, token=pool.token("boss"))
+    body = {"name": "n", "format": "webhook", "address": receiver.url, "topics": ["job-failed"]}
+    asked = boss.post("subscriptions", body | {"scope": "tenant", "digest_seconds": 3600})
+    assert asked.status == 201
+    fail_job(pool, "j-1")
+    sender.look()
+    admin.request("PATCH", "users/boss", json_body={"role": "user"})
+    with pool.services.store.write() as write:
+        write.execute(deliveries.update().values(due_ns=0))
+    sender.look()
+    assert receiver.requests == []
+    found = admin.get("deliveries").json()[0]
+    assert (found["state"], found["attempts"]) == ("dead", 0)
+    assert found["error"] == "boss has the role user, which gets no messages of scope tenant"
 
 
 def test_what_waits_for_a_disabled_user_keeps_no_one_awake(

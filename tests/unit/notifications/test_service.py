@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.notifications.service import MOST_SUBSCRIPTIONS
+from gpupool.notifications.tables import deliveries
+from gpupool.tenancy.tables import tenants, users
 from tests.support.api import Client, RunningApp, running_app
 
 ALICE, BOB = 4001, 4002
@@ -37,6 +40,54 @@ def test_a_subscription_is_its_owners_alone(pool: RunningApp) -> None:
     owner = alice.get("whoami").json()["user"]
     assert pool.client().request("DELETE", "subscriptions/me", params={"user": owner}).status == 204
     assert names(alice) == []
+
+
+def test_a_user_of_the_same_name_inherits_no_subscription(pool: RunningApp) -> None:
+    admin = pool.client()
+    for name in ("eve", "kim"):
+        assert admin.post("users", {"name": name}).status == 201
+        mine = pool.client(uid=None, token=pool.token(name)).post("subscriptions", MAIL)
+        assert mine.status == 201
+    assert admin.delete("users/eve").status == 204
+    assert [one["user"] for one in admin.get("subscriptions").json()] == ["kim"]
+    assert admin.post("users", {"name": "eve"}).status == 201
+    assert names(pool.client(uid=None, token=pool.token("eve"))) == []
+
+
+def test_a_user_that_changed_its_tenant_is_not_seen_from_the_earlier_one(pool: RunningApp) -> None:
+    admin = pool.client()
+    assert admin.post("tenants", {"name": "vision"}).status == 201
+    for name, role in (("mover", "user"), ("boss", "tenant-admin")):
+        admin.post("users", {"name": name, "tenant": "default", "role": role})
+    admin.post("users", {"name": "chief", "tenant": "vision", "role": "tenant-admin"})
+    mover, boss, chief = (
+        pool.client(uid=None, token=pool.token(name)) for name in ("mover", "boss", "chief")
+    )
+    assert mover.post("subscriptions", MAIL).status == 201
+    assert names(boss) == ["me"]
+    with pool.services.store.write() as write:
+        # As a login does whose groups are those of another tenant.
+        vision = write.execute(sa.select(tenants.c.id).where(tenants.c.name == "vision"))
+        values = {"tenant_id": vision.scalar_one()}
+        write.execute(users.update().where(users.c.name == "mover").values(**values))
+        write.insert(
+            deliveries,
+            public_id="d-1",
+            subscription_id=1,
+            cause="event/1",
+            topic="job-failed",
+            subject="j-1",
+            data={"name": "secret-of-vision"},
+            at_ns=1,
+            due_ns=1,
+            state="sent",
+        )
+    assert names(boss) == []
+    assert boss.get("deliveries").json() == []
+    assert boss.request("DELETE", "subscriptions/me", params={"user": "mover"}).code == "GP-3048"
+    # What was sent of the earlier tenant is not the new one's either.
+    assert (names(chief), chief.get("deliveries").json()) == ([], [])
+    assert (names(mover), names(admin)) == (["me"], ["me"])
 
 
 def test_a_chats_path_and_the_secret_are_not_told(pool: RunningApp) -> None:

@@ -48,6 +48,17 @@ def test_quiet_hours_may_be_within_a_day() -> None:
     assert compute_due(at("2026-03-10T14:00"), 0, quiet) == at("2026-03-10T14:00")
 
 
+def test_neither_a_late_message_nor_a_further_attempt_comes_in_quiet_hours() -> None:
+    quiet = parse_quiet_hours("22:00-07:00", "Europe/Berlin")
+    # It happened before them, and its server was down.
+    now = at("2026-03-10T23:30")
+    assert compute_due(at("2026-03-10T21:00"), 0, quiet, now) == at("2026-03-11T07:00")
+    assert compute_due(at("2026-03-10T21:00"), 3600, quiet, now) == at("2026-03-11T07:00")
+    # The sixth pause is of half an hour.
+    assert compute_retry(6, at("2026-03-10T21:40"), quiet) == at("2026-03-11T07:00")
+    assert compute_retry(6, at("2026-03-10T21:20"), quiet) == at("2026-03-10T21:50")
+
+
 def test_what_happens_in_one_digest_is_due_at_its_end() -> None:
     first, second = (compute_due(one * NANOS, 3600, None) for one in (3601, 7200))
     assert first == second == 7200 * NANOS

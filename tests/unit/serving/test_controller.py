@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.serving.replicas import READY, STARTING
+from gpupool.serving.controller import ServiceController
+from gpupool.serving.replicas import DRAINING, READY, STARTING
 from gpupool.wire.samples import JobSample
 from tests.support.shop import Shop
 
@@ -41,6 +42,25 @@ def test_a_replica_that_no_agent_reaches_is_not_healthy_and_gets_no_request(shop
     found = controller.book.find(shop.house.admin.tenant_id, "web", sees_all=False)
     assert found is not None
     assert found.replicas == ()
+
+
+def test_a_server_that_begins_ends_no_replica_before_its_agent_is_back(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.add(check_failures=1)
+    shop.settle()
+    assert shop.states() == [READY]
+    serving = shop.serving
+    house = shop.house
+    controller = ServiceController(house.store, serving.steps, serving.broker, house.metering)
+    for _ in range(2):
+        asyncio.run(controller.look())
+    assert shop.states() == [READY]
+    monkeypatch.setattr("gpupool.serving.controller.AGENT_SECONDS", 0.0)
+    asyncio.run(controller.look())
+    (replica,) = shop.sight().replicas
+    assert replica.state == DRAINING
+    assert replica.reason.endswith("is not connected")
 
 
 def test_a_service_that_is_gone_is_published_no_more(shop: Shop) -> None:

@@ -9,7 +9,10 @@ from pydantic import ValidationError
 
 from gpupool.base.errors import BadService, NameTaken, NoPermission, UnknownService
 from gpupool.serving.traffic import ServiceLabels
+from gpupool.templates.service import TemplateService
 from gpupool.wire.serving.services import ServiceAdd, ServiceChange, ServiceRule
+from gpupool.wire.templates.documents import TemplateIn
+from gpupool.wire.templates.uses import TemplateAdd
 from tests.support.shop import Shop
 
 
@@ -103,6 +106,19 @@ def test_a_template_that_serves_makes_a_service(
     assert (made.rule.check_path, made.template) == (health, f"{template}@1")
     out = shop.serving.add(made, shop.house.admin, None)
     assert out.template == f"{template}@1"
+
+
+def test_a_template_whose_health_is_no_path_of_a_check_is_refused(shop: Shop) -> None:
+    job = {"argv": ["serve"], "gpu": 0.3, "memory_gib": 1}
+    document = {"name": "blank", "version": 1, "summary": {"en": "x"}}
+    port = {"number": 8000, "health": "/is it well"}
+    template = TemplateIn.model_validate({**document, "job": {**job, "port": port}})
+    templates = TemplateService(shop.house.store, shop.house.tenancy)
+    templates.add(shop.house.admin, TemplateAdd(template=template, tenant=None))
+    body = ServiceAdd.model_validate({"name": "chat", "template": "blank"})
+    with pytest.raises(BadService, match="check_path: "):
+        shop.serving.render(body, shop.house.admin)
+    templates.remove(shop.house.admin, "blank", None, None)
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,28 @@ def test_a_service_of_an_owner_that_left_runs_nothing(shop: Shop) -> None:
     assert "its owner grace has left" in shop.get().explain
 
 
+def test_a_service_ends_with_its_owner(shop: Shop) -> None:
+    house = shop.house
+    shop.add(who=house.member("ivan", "default"), min_replicas=0, max_replicas=1)
+    shop.settle(load=0)
+    house.tenancy.users.delete(house.admin, "ivan")
+    assert shop.get().state == "deleting"
+    shop.look()
+    assert shop.serving.list_services(house.admin) == []
+
+
+def test_a_service_whose_owner_may_run_no_jobs_runs_nothing(shop: Shop) -> None:
+    heidi = shop.house.member("heidi", "default")
+    shop.add(who=heidi)
+    shop.settle()
+    assert shop.states() == [READY]
+    shop.house.tenancy.users.change(shop.house.admin, "heidi", UserPatch(role="viewer"))
+    shop.settle()
+    assert (shop.states(), shop.live_jobs()) == ([], 0)
+    told = "its owner heidi has the role viewer, which may not run jobs"
+    assert told in shop.get().explain
+
+
 def test_a_service_goes_to_zero_and_a_waiting_request_wakes_it(shop: Shop) -> None:
     shop.add(min_replicas=0, max_replicas=2, down_seconds=0)
     shop.settle(load=0)

@@ -180,6 +180,11 @@ def test_an_older_version_for_fewer_people_is_not_theirs(made: dict[str, Client]
     use = {"values": {"text": "x"}, "version": 1}
     assert made["red-user"].post("templates/mine/render", use).code == "GP-2170"
     assert made["blue-user"].post("templates/mine/render", use).status == 200
+    for name, versions in (("red-user", [2]), ("blue-user", [2, 1]), ("root", [2, 1])):
+        listed = made[name].get("templates/mine/versions").json()
+        assert [one["version"] for one in listed] == versions
+        shown = made[name].get("templates/mine", params={"version": 1})
+        assert shown.status == (404 if name == "red-user" else 200)
 
 
 def test_wrong_values_are_named_by_field_with_their_bounds(pool: RunningApp) -> None:

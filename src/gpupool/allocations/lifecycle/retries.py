@@ -7,7 +7,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.ledger import gang_lifecycle
-from gpupool.allocations.ledger.stop_reasons import REQUEUE_REASONS
 from gpupool.allocations.lifecycle.job_ends import judge_end
 from gpupool.allocations.store.attempt_table import attempts
 from gpupool.allocations.store.tables import IS_LIVE, jobs
@@ -18,6 +17,8 @@ from gpupool.wire.fleet import ReportIn
 
 Row = sa.Row[Any]
 
+#: Reasons of a stop that name no failure of the job. What ends by it waits again before this is asked.
+_REQUEUES = frozenset({"preempted", "recovered", "budget"})
 _NEXT_ATTEMPT = (
     jobs.update()
     .where(IS_LIVE)
@@ -49,8 +50,9 @@ _OF_GANG = _NEXT_ATTEMPT.where(jobs.c.gang_id == sa.bindparam("gang"))
 def can_retry(write: WriteTransaction, row: Row, report: ReportIn) -> bool:
     """Return whether the end is a failure after which the job is tried again.
 
-    An end that was requested does not count, except that of a member of a gang whose next attempt
-    has been decided: the failure of one member makes others fail.
+    An end that was requested does not count, with two exceptions: that of a member of a gang whose
+    next attempt has been decided, as the failure of one member makes others fail; and a failure of
+    a job's own before it was told to wait again, as where its card failed.
     """
     if not row.retries or row.attached:
         return False
@@ -58,7 +60,8 @@ def can_retry(write: WriteTransaction, row: Row, report: ReportIn) -> bool:
     if not is_retried_end(state, report.reason):
         return False
     is_regrouped = row.gang_id is not None and row.stop_requested == "regrouped"
-    if row.stop_requested is not None and not is_regrouped:
+    is_own = row.gang_id is None and row.stop_requested in _REQUEUES
+    if row.stop_requested is not None and not (is_regrouped or is_own):
         return False
     if row.attempt > row.retries and not is_regrouped:
         return False
@@ -74,7 +77,7 @@ def retry_job(write: WriteTransaction, row: Row, report: ReportIn) -> list[str]:
         Public ids of members of its gang whose end was requested.
     """
     state, reason = judge_end(None, report)
-    is_decided = row.stop_requested in REQUEUE_REASONS
+    is_decided = row.stop_requested == "regrouped"
     number = row.attempt - 1 if is_decided else row.attempt
     write.execute(
         attempts.insert(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -71,10 +72,14 @@ class CronRule:
 
     def find_next(self, after_ns: int) -> int:
         """Find the first instant after a time, in ns."""
+        # In an hour that comes for the second time, CronSim begins with the instant of the first.
+        return next(at_ns for at_ns in self._walk(after_ns) if at_ns > after_ns)
+
+    def _walk(self, from_ns: int, *, reverse: bool = False) -> Iterator[int]:
         zone = ZoneInfo(self.time_zone)
-        start = datetime.fromtimestamp(after_ns // NANOS_PER_SECOND, UTC).astimezone(zone)
-        found = next(CronSim(self.expression, start))
-        return int(found.timestamp()) * NANOS_PER_SECOND
+        start = datetime.fromtimestamp(from_ns // NANOS_PER_SECOND, UTC).astimezone(zone)
+        for found in CronSim(self.expression, start, reverse):
+            yield int(found.timestamp()) * NANOS_PER_SECOND
 
     def list_next(self, after_ns: int, count: int) -> list[int]:
         """List the first instants after a time, in ns. Raises BadSchedule."""
@@ -99,4 +104,5 @@ class CronRule:
             next_ns = self.find_next(next_ns)
         if next_ns <= now_ns:
             next_ns = self.find_next(now_ns)
+            last_ns = next(at_ns for at_ns in self._walk(next_ns, reverse=True) if at_ns <= now_ns)
         return DueInstants(last_ns, earlier, next_ns)

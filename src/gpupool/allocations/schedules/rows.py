@@ -10,6 +10,7 @@ from gpupool.allocations.store.schedule_tables import schedule_runs, schedules
 from gpupool.store.content_tag import make_content_tag
 from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.tables import tenants, users
+from gpupool.tenancy.user_names import find_ended_users
 from gpupool.wire.chains.schedules import ScheduleOut, ScheduleRunOut
 
 Row = sa.Row[Any]
@@ -101,6 +102,22 @@ def resume_schedule(write: WriteTransaction, row: Row, next_ns: int) -> None:
     """Let a schedule go on with an instant. Idempotent."""
     _set_state(write, row, state="active", reason="", next_ns=next_ns)
     write.event("schedule.resumed", row.name, tenant_id=row.tenant_id)
+
+
+def remove_schedule(write: WriteTransaction, row: Row) -> None:
+    """Remove a schedule and its history; its jobs go on. Idempotent."""
+    if write.execute(schedules.delete().where(schedules.c.id == row.id)).rowcount:
+        write.event("schedule.removed", row.name, tenant_id=row.tenant_id)
+    write.announce(TOPIC)
+
+
+def remove_of_ended_users(write: WriteTransaction) -> None:
+    """Remove the schedules of users that end in this transaction. Idempotent."""
+    ended = find_ended_users(write)
+    if not ended:
+        return
+    for row in write.execute(sa.select(schedules).where(schedules.c.user_id.in_(ended))).all():
+        remove_schedule(write, row)
 
 
 def change_schedule(write: WriteTransaction, row: Row, values: dict[str, Any]) -> None:

@@ -24,10 +24,10 @@ from gpupool.allocations.schedules.rows import (
     record_run,
 )
 from gpupool.allocations.services.jobs import JobService
-from gpupool.allocations.services.keyed_jobs import KeyedJobs
+from gpupool.allocations.services.keyed_jobs import KeyedJobs, describe_lost_right
 from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.allocations.submission.dependency_targets import find_dependency
-from gpupool.base.errors import GpupoolError, NotFound, ServiceUnavailable
+from gpupool.base.errors import GpupoolError, NotFound, ServiceUnavailable, WrongState
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.base.units import NANOS_PER_SECOND, format_duration
@@ -103,13 +103,17 @@ class ScheduleRunner:
                 self._run_due(row, now_ns)
 
     def _run_due(self, row: Row, now_ns: int) -> None:
-        if row.disabled_ns is not None or row.retired_ns is not None:
-            self._pause(row, f"its owner {row.user} has left")
+        lost = describe_lost_right(row)
+        if lost:
+            self._pause(row, lost)
             return
-        if row.user_tenant_id != row.tenant_id:
-            self._pause(row, f"its owner {row.user} is no longer of tenant {row.tenant}")
+        try:
+            due = CronRule(row.cron, row.time_zone).list_due(row.next_ns, now_ns)
+        except (KeyError, ValueError, OSError):
+            # The tz database of this machine has less than the one of `schedule add`. The schedules
+            # of others go on.
+            self._pause(row, f"its time zone {row.time_zone} is not known on this server")
             return
-        due = CronRule(row.cron, row.time_zone).list_due(row.next_ns, now_ns)
         run = self._decide_run(row, due.last_ns, now_ns)
         if due.earlier:
             text = f"{due.earlier} instants before it were missed"
@@ -132,28 +136,40 @@ class ScheduleRunner:
         """
         key = f"schedule/{row.public_id}/{due_ns}"
         known = self._keyed.find(row.user_id, key)
-        if known is not None:
-            return ScheduleRunOut(due_ns=due_ns, at_ns=now_ns, outcome="submitted", job=known)
         principal = _make_owner(row)
         body = JobIn.model_validate({**row.body, "name": _name_job(row.name, due_ns)})
+        live = self._find_live_job(row, principal)
+        if known is None and live is not None and row.overlap == "skip":
+            return ScheduleRunOut(
+                due_ns=due_ns, at_ns=now_ns, outcome="skipped", text=f"{live} has not ended"
+            )
+        if live is not None:
+            body.after.append(DependencyIn(job=live, condition="any"))
         try:
-            live = self._find_live_job(row, principal)
-            if live is not None and row.overlap == "skip":
-                return ScheduleRunOut(
-                    due_ns=due_ns, at_ns=now_ns, outcome="skipped", text=f"{live} has not ended"
-                )
-            if live is not None:
-                if row.overlap == "replace":
-                    self._jobs.stop_job(live, principal, None)
-                body.after.append(DependencyIn(job=live, condition="any"))
-            job = self._keyed.submit(key, body, principal, row.run_as)
+            job = known or self._keyed.submit(key, body, principal, row.run_as)
         except ServiceUnavailable:
             raise
         except GpupoolError as error:
             return ScheduleRunOut(
                 due_ns=due_ns, at_ns=now_ns, outcome="refused", text=str(error)[:400]
             )
-        return ScheduleRunOut(due_ns=due_ns, at_ns=now_ns, outcome="submitted", job=job)
+        text = ""
+        if live not in (None, job) and row.overlap == "replace":
+            # Behind the submission: one that is refused leaves the last job alone.
+            text = self._stop_last(str(live), principal)
+        return ScheduleRunOut(due_ns=due_ns, at_ns=now_ns, outcome="submitted", job=job, text=text)
+
+    def _stop_last(self, live: str, principal: Principal) -> str:
+        """Stop the job of the last run; return why it goes on. Raises ServiceUnavailable."""
+        try:
+            self._jobs.stop_job(live, principal, None)
+        except ServiceUnavailable:
+            raise
+        except WrongState:
+            return ""  # It has ended meanwhile.
+        except GpupoolError as error:
+            return str(error)[:400]
+        return ""
 
     def _find_live_job(self, row: Row, principal: Principal) -> str | None:
         """Find the job of the last run, if it has not ended."""

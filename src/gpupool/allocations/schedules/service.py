@@ -16,11 +16,14 @@ from gpupool.allocations.schedules.rows import (
     pause_schedule,
     read_runs,
     record_run,
+    remove_of_ended_users,
+    remove_schedule,
     resume_schedule,
     tag_schedule,
 )
 from gpupool.allocations.schedules.runner import ScheduleRunner
 from gpupool.allocations.services.jobs import JobService
+from gpupool.allocations.services.keyed_jobs import describe_lost_right
 from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.base.errors import (
     BadSchedule,
@@ -56,6 +59,7 @@ class ScheduleService:
         self._tenancy = tenancy
         self._jobs = jobs
         self.runner = ScheduleRunner(store, jobs)
+        store.commit_steps["schedules"] = remove_of_ended_users
 
     def add(self, body: ScheduleIn, principal: Principal, run_as: RunAs | None) -> ScheduleOut:
         """Add a schedule of the caller.
@@ -207,17 +211,15 @@ class ScheduleService:
         Raises:
             UnknownSchedule: The caller sees no such schedule.
             NoPermission: It is of another user, and the caller manages no tenant.
-            WrongState: Its owner has left.
+            WrongState: Its owner has left, or may not run jobs.
+            BadSchedule: Its time zone is not known on this server.
         """
         with self._store.write() as write:
             row = _find_to_change(write.connection, name, principal)
-            if row.disabled_ns is not None or row.retired_ns is not None:
-                raise WrongState(
-                    f"the owner {row.user} of schedule {name} has left",
-                    hint="its new owner adds it again:  gpupool schedule add",
-                )
+            _check_owner(row)
             if row.state != "active":
                 rule = CronRule(row.cron, row.time_zone)
+                rule.check(write.now_ns)
                 resume_schedule(write, row, rule.find_next(write.now_ns))
             return describe_schedule(_find(write.connection, name, principal), has_command=True)
 
@@ -225,9 +227,7 @@ class ScheduleService:
         """Remove a schedule and its history; its jobs go on. Raises UnknownSchedule, NoPermission."""
         with self._store.write() as write:
             row = _find_to_change(write.connection, name, principal)
-            write.execute(schedules.delete().where(schedules.c.id == row.id))
-            write.event("schedule.removed", name, tenant_id=row.tenant_id)
-            write.announce(TOPIC)
+            remove_schedule(write, row)
 
     def run_now(self, name: str, principal: Principal) -> ScheduleRunOut:
         """Submit its job now, as its owner, whether it is paused or not.
@@ -235,9 +235,11 @@ class ScheduleService:
         Raises:
             UnknownSchedule: The caller sees no such schedule.
             NoPermission: It is of another user, and the caller manages no tenant.
+            WrongState: Its owner has left, or may not run jobs.
         """
         with self._store.read() as connection:
             row = _find_to_change(connection, name, principal)
+        _check_owner(row)
         now_ns = self._store.clock.now_ns()
         run = self.runner.submit_run(row, now_ns, now_ns)
         by_hand = run.model_copy(update={"text": run.text or f"run by {principal.user}"})
@@ -265,6 +267,16 @@ def _describe(row: Row, principal: Principal) -> ScheduleOut:
 
 def _tag(row: Row, principal: Principal) -> int:
     return tag_schedule(row, has_job=_is_owner(row, principal))
+
+
+def _check_owner(row: Row) -> None:
+    """Raise WrongState where the job of a schedule may not run as its owner."""
+    lost = describe_lost_right(row)
+    if lost:
+        raise WrongState(
+            f"schedule {row.name} submits no job: {lost}",
+            hint=f"a tenant-admin hands it over: gpupool user handover {row.user} --to USER",
+        )
 
 
 def _check_job(job: JobIn, tenant: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
+
+import sqlalchemy as sa
 
 from gpupool.allocations.services.jobs import JobService
-from gpupool.model.tenant import Principal
+from gpupool.model.tenant import PERMISSIONS, Permission, Principal, UserRole
 from gpupool.store import idempotency
 from gpupool.store.database import Store
 from gpupool.wire.fleet import RunAs
@@ -53,6 +56,24 @@ class KeyedJobs:
         finally:
             idempotency.current.reset(token)
         return submitted.array or submitted.first.id
+
+
+def describe_lost_right(owned: sa.Row[Any]) -> str:
+    """Return why the owner's jobs may not be submitted any more; empty: they may.
+
+    No request of the owner comes with them, so nothing else asks for the owner's rights of now.
+
+    Args:
+        owned: What submits, with `tenant_id` and `tenant`, and of its owner `user`, `role`,
+            `user_tenant_id`, `disabled_ns` and `retired_ns`.
+    """
+    if owned.disabled_ns is not None or owned.retired_ns is not None:
+        return f"its owner {owned.user} has left"
+    if owned.user_tenant_id != owned.tenant_id:
+        return f"its owner {owned.user} is no longer of tenant {owned.tenant}"
+    if Permission.RUN not in PERMISSIONS[UserRole(owned.role)]:
+        return f"its owner {owned.user} has the role {owned.role}, which may not run jobs"
+    return ""
 
 
 def _make_request(user_id: int, key: str) -> idempotency.IdempotentRequest:

@@ -161,7 +161,10 @@ def _change_user(options: argparse.Namespace, context: CommandContext) -> int:
 def _remove_user(options: argparse.Namespace, context: CommandContext) -> int:
     path = f"users/{quote_segment(options.user, 'user')}"
     user = context.api.request("GET", path)
-    act = f"remove user {user['name']} of {user['tenant']} and its tokens"
+    act = (
+        f"remove user {user['name']} of {user['tenant']}, its tokens, schedules, services and "
+        "subscriptions"
+    )
     if options.hand_over is None:
         confirm_plan([act], yes=options.yes)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpupool.allocations.ledger.evictions import recover_jobs
 from gpupool.allocations.views.attempts import find_log_part
 from gpupool.base.errors import BadOption, UnknownAttempt
 from gpupool.base.units import NANOS_PER_SECOND
@@ -84,6 +85,21 @@ def test_a_stop_by_the_user_is_not_tried_again(house: House) -> None:
     house.allocations.jobs.stop_job("train", house.admin, None)
     house.finish("train", exit_code=None, signal=15, reason="stopped")
     assert house.job("train").state == "stopped"
+
+
+@pytest.mark.parametrize(("retries", "state"), [(1, "pending"), (0, "failed")])
+def test_a_failure_just_before_its_card_is_given_up_is_tried_again(
+    house: House, retries: int, state: str
+) -> None:
+    job = house.submit(name="train", retries=retries)
+    place(house)
+    # The card failed: its health is reported before the end of the command that it crashed.
+    with house.store.write() as write:
+        assert recover_jobs(write, [job.id]) == [job.id]
+    fail(house, "train")
+    after = house.job("train")
+    assert (after.state, after.attempt) == (state, 1 + retries)
+    assert [one.reason for one in after.attempts] == ["exit code 3"] * retries
 
 
 def test_a_job_that_waits_for_its_next_attempt_can_be_stopped(

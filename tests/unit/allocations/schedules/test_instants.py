@@ -44,6 +44,13 @@ def test_a_night_whose_hour_comes_twice_has_its_instant_once() -> None:
     assert list_instants(rule, "2026-10-24T12:00", 2) == ["2026-10-25T00:30", "2026-10-26T01:30"]
 
 
+def test_no_instant_lies_before_a_time_in_an_hour_that_comes_again() -> None:
+    rule = CronRule("30 2 * * *", "Europe/Berlin")
+    # 2:10 after the clocks went back from 3:00: that of 2:30 was 40 minutes ago.
+    assert list_instants(rule, "2026-10-25T01:10", 1) == ["2026-10-26T01:30"]
+    assert text(rule.list_next(ns("2026-10-25T01:00"), 1)[0]) == "2026-10-26T01:30"
+
+
 def test_missed_instants_are_counted_and_the_last_is_due() -> None:
     rule = CronRule("0 * * * *", "UTC")
     due = rule.list_due(ns("2026-11-29T00:00"), ns("2026-11-29T03:20"))
@@ -54,6 +61,7 @@ def test_missed_instants_are_counted_and_the_last_is_due() -> None:
 def test_years_of_missed_minutes_are_not_counted_one_by_one() -> None:
     due = CronRule("* * * * *", "UTC").list_due(ns("2020-01-01T00:00"), ns("2026-01-01T00:00"))
     assert text(due.next_ns) == "2026-01-01T00:01"
+    assert text(due.last_ns) == "2026-01-01T00:00", "within its deadline it is made up for"
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from gpupool.base.errors import (
     StaleGeneration,
     TooManySchedules,
     UnknownSchedule,
+    WrongState,
 )
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.model.tenant import Principal
+from gpupool.model.tenant import Principal, UserRole
 from gpupool.wire.chains.schedules import ScheduleChangeIn, ScheduleIn, ScheduleOut
 from gpupool.wire.people import UserPatch
 from tests.support.house import House
@@ -162,6 +163,37 @@ def test_overlap_replace_stops_the_last_job(calendar: Calendar) -> None:
     assert calendar.house.job(calendar.last_job()).state == "starting"
 
 
+def test_a_refused_job_replaces_nothing(
+    calendar: Calendar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calendar.add(overlap="replace")
+    calendar.come()
+    calendar.place()
+    first = calendar.last_job()
+    monkeypatch.setattr("gpupool.allocations.submission.validate.PRIORITIES", {})
+    with calendar.house.store.engine.begin() as connection:
+        row = "UPDATE schedules SET body = json_set(body, '$.priority', 'high-2')"
+        connection.exec_driver_sql(row)
+    calendar.come()
+    assert calendar.outcomes() == ["submitted", "refused"]
+    assert [item.want for item in calendar.house.work() if item.job == first] == ["run"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("step", range(1, 8))
+def test_a_death_at_any_step_replaces_the_last_job_once(calendar: Calendar, step: int) -> None:
+    calendar.add(overlap="replace")
+    calendar.come()
+    calendar.place()
+    first = calendar.last_job()
+    with killed_at(calendar.house, step):
+        calendar.come()
+    calendar.look()
+    assert calendar.outcomes() == ["submitted", "submitted"]
+    assert [item.want for item in calendar.house.work() if item.job == first] == ["stop"]
+    assert calendar.house.count_jobs()["pending"] == 1
+
+
 def test_a_refused_job_is_recorded_and_the_next_instant_comes(
     calendar: Calendar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +217,74 @@ def test_a_schedule_whose_owner_has_left_pauses_and_says_so(calendar: Calendar) 
     after = house.allocations.schedules.get("nightly", house.admin)
     assert (after.state, after.reason) == ("paused", "its owner ada has left")
     assert calendar.outcomes() == []
+
+
+def test_a_schedule_of_a_zone_that_is_gone_pauses_and_holds_up_no_other(calendar: Calendar) -> None:
+    calendar.add()
+    calendar.add("other")
+    lost = "UPDATE schedules SET time_zone = 'Mars/Olympus', next_ns = next_ns - 1"
+    with calendar.house.store.engine.begin() as connection:
+        connection.exec_driver_sql(f"{lost} WHERE name = 'nightly'")
+    calendar.come("other")
+    assert calendar.outcomes("other") == ["submitted"]
+    schedules = calendar.house.allocations.schedules
+    after = schedules.get("nightly", calendar.house.admin)
+    assert (after.state, after.reason) == (
+        "paused",
+        "its time zone Mars/Olympus is not known on this server",
+    )
+    with pytest.raises(BadSchedule, match="Mars/Olympus"):
+        schedules.resume("nightly", calendar.house.admin)
+
+
+def test_a_schedule_whose_owner_may_run_no_jobs_pauses_and_says_so(calendar: Calendar) -> None:
+    house = calendar.house
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    ada = house.member("ada", "nlp")
+    calendar.add(who=ada)
+    house.tenancy.users.change(house.admin, "ada", UserPatch(role="viewer"))
+    calendar.come()
+    after = house.allocations.schedules.get("nightly", house.admin)
+    assert (after.state, after.reason) == (
+        "paused",
+        "its owner ada has the role viewer, which may not run jobs",
+    )
+    assert calendar.outcomes() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"disabled": True}, pytest.param({"role": "viewer"}, marks=pytest.mark.nightly)],
+)
+def test_a_schedule_never_runs_as_an_owner_without_rights(
+    calendar: Calendar, change: dict[str, object]
+) -> None:
+    house = calendar.house
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    ada = house.member("ada", "nlp")
+    bob = house.member("bob", "nlp", UserRole.TENANT_ADMIN)
+    calendar.add(who=ada)
+    house.allocations.schedules.pause("nightly", bob)
+    house.tenancy.users.change(house.admin, "ada", UserPatch.model_validate(change))
+    for act in (house.allocations.schedules.run_now, house.allocations.schedules.resume):
+        with pytest.raises(WrongState, match="its owner ada has ") as refused:
+            act("nightly", bob)
+        assert refused.value.hint.endswith("gpupool user handover ada --to USER")
+    assert calendar.outcomes() == []
+    assert house.count_jobs()["pending"] == 0
+
+
+def test_a_schedule_ends_with_its_owner_and_does_not_come_back_with_the_name(
+    calendar: Calendar,
+) -> None:
+    house = calendar.house
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    calendar.add(who=house.member("ada", "nlp"))
+    calendar.add("kept", who=house.member("bob", "nlp"))
+    house.tenancy.users.delete(house.admin, "ada")
+    assert house.member("ada", "nlp").user_id
+    found = house.allocations.schedules.list_schedules(house.admin)
+    assert [one.name for one in found] == ["kept"]
 
 
 def test_pause_lets_instants_pass_and_resume_goes_on_from_now(calendar: Calendar) -> None:

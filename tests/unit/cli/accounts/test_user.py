@@ -65,13 +65,16 @@ def test_user_set_disables_and_enables_and_tells_it(
     assert pool.requests[-1].json == {"disabled": disabled}
 
 
+REMOVAL = "will remove user ci of nlp, its tokens, schedules, services and subscriptions\n"
+
+
 def test_user_remove_needs_a_yes(
     pool: ScriptedPool, answer_with: AnswerWith, type_line: TypedLine
 ) -> None:
     answer_with("GET", "users/ci", known_user())
     answer_with("DELETE", "users/ci", None, 204)
     code, out, err = type_line("user remove ci")
-    assert (code, out) == (2, "will remove user ci of nlp and its tokens\n")
+    assert (code, out) == (2, REMOVAL)
     assert err.startswith("gpupool: GP-1005: nothing was done")
     assert [one.method for one in pool.requests] == ["GET"]
     assert type_line("user remove ci --yes")[1].splitlines()[-1] == "ci removed"
@@ -98,9 +101,8 @@ def test_user_remove_and_handover_say_that_there_is_nothing(
     answer_with("GET", "users/ci", known_user())
     answer_with("PATCH", "users/ci", known_user(disabled=True))
     answer_with("DELETE", "users/ci", None)
-    plan = "will remove user ci of nlp and its tokens\n"
     removed = type_line("user remove ci --hand-over bob --yes")
-    assert removed == (0, f"{NOTHING}{plan}ci removed\n", "")
+    assert removed == (0, f"{NOTHING}{REMOVAL}ci removed\n", "")
     # Without a question, also for programs: nothing would change.
     assert type_line("user handover ci --to bob") == (0, NOTHING, "")
     code, out, _ = type_line("user handover ci --to bob -o json")
