@@ -58,6 +58,8 @@ PERMISSIONS: Mapping[UserRole, frozenset[Permission]] = {
 
 #: Roles whose scope is every tenant.
 POOL_ROLES = frozenset({UserRole.ADMIN, UserRole.OPERATOR, UserRole.AUDITOR})
+#: Roles that live inside one tenant, and that its admin may give.
+OWN_TENANT_ROLES = frozenset({UserRole.TENANT_ADMIN, UserRole.USER, UserRole.VIEWER})
 
 DEFAULT_TENANT = "default"
 DEFAULT_PROJECT = "default"

@@ -36,7 +36,7 @@ from gpupool.tenancy.sessions.ending import end_sessions
 from gpupool.tenancy.sessions.tables import sessions
 from gpupool.tenancy.tables import tenants, tokens, users
 from gpupool.tenancy.tenants import LiveJobs
-from gpupool.tenancy.token_tree import end_tokens, match_foreign_tokens
+from gpupool.tenancy.token_tree import end_foreign_tokens, end_tokens
 from gpupool.tenancy.user_names import free_person_name
 from gpupool.tenancy.users import PEOPLE, insert_user, keep_an_admin, select_users
 
@@ -270,8 +270,7 @@ def _change_user(
         keep_an_admin(write.connection, user, changes)
     except GpupoolError as error:
         return AdmissionRefusal(error.message, error.hint)
-    if changes.get("run_as_uid") is not None:
-        end_tokens(write, match_foreign_tokens(user.id))
+    end_foreign_tokens(write, user, changes)
     if "role" in changes or "tenant_id" in changes:
         # Sessions of earlier rights end; the login that is under way makes a new one.
         end_tokens(write, mine)

@@ -89,6 +89,38 @@ def test_an_admins_disabling_counts_also_after_one_by_the_rules(door: Door) -> N
         door.log_in("alice", "nlp")
 
 
+def test_an_admin_disables_for_good_what_the_rules_disabled_already(door: Door) -> None:
+    door.rule("nlp")
+    door.log_in("alice", "nlp")
+    with pytest.raises(SignonRefused):
+        door.log_in("alice")
+    door.sleep(1)
+    door.tenancy.users.change(door.owner, "alice", UserPatch(disabled=True))
+    with pytest.raises(SignonRefused, match="disabled by an admin"):
+        door.log_in("alice", "nlp")
+
+
+def test_a_role_of_the_pool_by_a_login_ends_tokens_that_a_tenants_admin_made(door: Door) -> None:
+    door.rule("boss", "admin", "nlp")
+    door.rule("nlp")
+    lead = door.user("lead", tenant="nlp", role="tenant-admin")
+    door.log_in("alice", "nlp")
+    foreign = door.tenancy.tokens.create(lead, TokenIn(user="alice")).token or ""
+    assert door.bearer(foreign).user == "alice"
+    assert door.log_in("alice", "boss").role == "admin"
+    with pytest.raises(NotLoggedIn):
+        door.bearer(foreign)
+
+
+def test_a_user_that_an_admin_moves_leaves_the_project_of_its_rule(door: Door) -> None:
+    door.tenancy.tenants.create_project(door.owner, "nlp", "deep")
+    door.rule("nlp", project="deep")
+    assert door.bearer(door.log_in("alice", "nlp").token).project == "deep"
+    door.tenancy.users.change(door.owner, "alice", UserPatch(tenant="vision"))
+    made = door.tenancy.tokens.create(door.owner, TokenIn(user="alice")).token or ""
+    assert door.bearer(made).project is None
+
+
 def test_a_change_of_tenant_makes_a_leaver_of_the_earlier_one(door: Door) -> None:
     door.rule("nlp", "user", "nlp")
     door.rule("vision", "user", "vision")
