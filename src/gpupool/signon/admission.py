@@ -22,6 +22,7 @@ from gpupool.signon.leaver_facts import (
     LeaverJobs,
     describe_move,
 )
+from gpupool.signon.local.foreign_passwords import drop_foreign_password
 from gpupool.signon.rule_service import describe_groups, read_rules
 from gpupool.signon.rules import (
     LEAST_UID,
@@ -271,6 +272,7 @@ def _change_user(
     except GpupoolError as error:
         return AdmissionRefusal(error.message, error.hint)
     end_foreign_tokens(write, user, changes)
+    drop_foreign_password(write, user, changes)
     if "role" in changes or "tenant_id" in changes:
         # Sessions of earlier rights end; the login that is under way makes a new one.
         end_tokens(write, mine)

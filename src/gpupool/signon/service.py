@@ -13,6 +13,7 @@ from gpupool.signon.ldap.directory import LdapDirectory
 from gpupool.signon.ldap.service import LdapLogins
 from gpupool.signon.leaver_facts import LeaverJobs
 from gpupool.signon.leavers import LeaverService
+from gpupool.signon.local.foreign_passwords import PasswordKeeper
 from gpupool.signon.local.passwords import PasswordHashes
 from gpupool.signon.local.service import LocalLogins
 from gpupool.signon.oidc.client import OidcClient, settings_of
@@ -72,6 +73,7 @@ class SignonService:
         self.oidc = OidcLogins(store, self.providers, self.sessions, self._client)
         self.ldap = LdapLogins(self.providers, clock)
         self.local = LocalLogins(store, tenancy.tokens, hashes or PasswordHashes())
+        tenancy.users.passwords = PasswordKeeper()
         self._store = store
         self.scim = ScimService(store, facts, leaver_jobs)
         self._leavers = LeaverService(store, self.providers, facts, leaver_jobs)

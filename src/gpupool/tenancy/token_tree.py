@@ -72,6 +72,14 @@ def end_foreign_tokens(
         write.event("token.revoked", user.name, tenant_id=user.tenant_id, data=data)
 
 
+def find_root_maker(connection: sa.Connection, token_id: str) -> int | None:
+    """Return the user that made the first of the tokens that led to this one; None: not known."""
+    row = connection.execute(sa.select(tokens).where(tokens.c.id == token_id)).one()
+    while row.parent_id is not None:
+        row = connection.execute(sa.select(tokens).where(tokens.c.id == row.parent_id)).one()
+    return None if row.made_by_id is None else int(row.made_by_id)
+
+
 def find_latest_end(connection: sa.Connection, parent_id: str | None) -> int | None:
     """Return when a child of this token ends at the latest; None: no bound.
 

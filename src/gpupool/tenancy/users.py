@@ -25,6 +25,7 @@ from gpupool.model.tenant import OWN_TENANT_ROLES, Permission, Principal, UserRo
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.accounts import UnixAccounts, find_account
+from gpupool.tenancy.logins import UserPasswords
 from gpupool.tenancy.service_accounts import check_service_account
 from gpupool.tenancy.sessions.ending import end_sessions_on_change
 from gpupool.tenancy.tables import tenants, tokens, users
@@ -46,6 +47,8 @@ class UserService:
         self._store = store
         self._accounts = accounts
         self._live_jobs = live_jobs
+        #: Set by the package that has them; None: no user has a password.
+        self.passwords: UserPasswords | None = None
 
     def list(self, caller: Principal, after: str | None, limit: int) -> Page[UserOut]:
         query = (
@@ -106,6 +109,8 @@ class UserService:
             if row.user_kind == "person":
                 changes = _bind_one_person(write, row.name, row, changes)
             end_foreign_tokens(write, row, changes)
+            if self.passwords is not None:
+                self.passwords.drop_foreign(write, row, changes)
             _take_uid(write, changes.get("unix_uid"), row.name)
             # In the transaction: two admins that demote each other at once must not both succeed.
             keep_an_admin(write.connection, row, changes)
@@ -127,6 +132,9 @@ class UserService:
             changes = {"retired_ns": write.now_ns, "run_as_uid": None, "role": UserRole.USER}
             keep_an_admin(write.connection, row, changes)
             end_tokens(write, tokens.c.user_id == row.id)
+            if self.passwords is not None:
+                # Another person may get the name, and with it the row.
+                self.passwords.forget(write, row.id)
             _write_changes(write, row, changes)
             write.event("user.deleted", row.name, tenant_id=row.tenant_id)
             write.announce(PEOPLE)
