@@ -106,6 +106,12 @@ class Principal:
     #: A program of a tenant, not a person.
     is_service: bool = False
 
+    @property
+    def permissions(self) -> frozenset[Permission]:
+        """What the caller may: all of its role, or the part that its token is limited to."""
+        granted = PERMISSIONS[self.role]
+        return granted if self.scopes is None else granted & self.scopes
+
     def has_permission(self, permission: Permission) -> bool:
         in_scope = self.scopes is None or permission in self.scopes
         return in_scope and permission in PERMISSIONS[self.role]

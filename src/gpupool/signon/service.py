@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from gpupool.base.errors import BadOption, GpupoolError
 from gpupool.model.tenant import Principal
@@ -18,7 +18,7 @@ from gpupool.signon.local.passwords import PasswordHashes
 from gpupool.signon.local.service import LocalLogins
 from gpupool.signon.oidc.client import OidcClient, settings_of
 from gpupool.signon.oidc.service import OidcLogins
-from gpupool.signon.providers import ProviderRecord, ProviderService
+from gpupool.signon.providers import LOCAL, ProviderRecord, ProviderService
 from gpupool.signon.rule_service import RuleService
 from gpupool.signon.scim.service import ScimService
 from gpupool.signon.sessions import OpenSession, PersonSessions
@@ -37,8 +37,6 @@ from gpupool.wire.signon import (
 )
 
 T = TypeVar("T")
-#: A provider of that name would stand for local accounts in `--provider local`.
-LOCAL: Final = "local"
 
 
 class SignonService:

@@ -37,7 +37,7 @@ def refuse_limited(caller: Principal, user: Row) -> None:
     )
 
 
-def refuse_own_removal(caller: Principal, user: Row, what: str, option: str) -> None:
+def refuse_own_removal(caller: Principal, user: Row, *, is_totp: bool) -> None:
     """Refuse that a token, which may be stolen, removes what its own user logs in with.
 
     Raises NoPermission.
@@ -46,6 +46,7 @@ def refuse_own_removal(caller: Principal, user: Row, what: str, option: str) -> 
     is_own = user.id == caller.user_id and is_remote
     if is_own and not caller.has_permission(Permission.MANAGE_TENANT):
         raise NoPermission(
-            f"over the network only an admin removes {what}",
-            hint=f"an admin types: gpupool user {option} {user.name} --remove",
+            f"over the network only an admin removes {'an authenticator' if is_totp else 'a password'}",
+            hint=f"an admin types: gpupool user {'totp' if is_totp else 'password'} {user.name} "
+            "--remove",
         )

@@ -151,7 +151,7 @@ class LocalLogins:
         with self._store.write() as write:
             user = find_user(write.connection, caller, name)
             check_may_act_for(caller, user)
-            refuse_own_removal(caller, user, "a password", "password")
+            refuse_own_removal(caller, user, is_totp=False)
             end_foreign_logins(write, user.id)
             if not forget_password(write, user.id):
                 raise _make_no_password(name)
@@ -217,7 +217,7 @@ class LocalLogins:
         with self._store.write() as write:
             user = find_user(write.connection, caller, name)
             check_may_act_for(caller, user)
-            refuse_own_removal(caller, user, "an authenticator", "totp")
+            refuse_own_removal(caller, user, is_totp=True)
             self._require_password(write, user)
             self._update(write, user.id, {"totp_secret": None, "totp_confirmed": False})
             self._finish_change(write, caller, user, "totp")
@@ -236,18 +236,17 @@ class LocalLogins:
     def _judge(
         self, write: WriteTransaction, row: Row, checked: _PasswordCheck, body: PasswordLoginIn
     ) -> bool:
-        """Return whether the login is right; count it if not. The row is of this transaction."""
+        """Return whether a login is right; count it if not. The row is of this transaction."""
         is_same = checked.row is not None and checked.row.password_hash == row.password_hash
         step: int | None = row.totp_step
         if row.totp_confirmed:
-            code = body.totp or ""
             # Before the password is judged: a missing key must not tell whether it was right.
-            step = self._find_step(row, code, write.now_ns)
+            step = self._find_step(row, body.totp or "", write.now_ns)
         if not (checked.is_right and is_same and step is not None):
             count_failure(write, row)
             return False
-        changes = {"failures": 0, "locked_until_ns": 0, "totp_step": step}
-        self._update(write, row.user_id, changes)
+        right = {"failures": 0, "locked_until_ns": 0, "totp_step": step}
+        self._update(write, row.user_id, right)
         # Loud in the log: with an identity provider local logins are the exception.
         write.event(
             "signon.login",
@@ -306,6 +305,7 @@ class LocalLogins:
     @staticmethod
     def _find_self(write: WriteTransaction, caller: Principal, name: str) -> Row:
         user = find_user(write.connection, caller, name)
+        refuse_limited(caller, user)
         # Its secret is for one person's eyes.
         if user.id != caller.user_id:
             raise NoPermission(
