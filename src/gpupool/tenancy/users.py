@@ -31,6 +31,7 @@ from gpupool.tenancy.sessions.ending import end_sessions_on_change
 from gpupool.tenancy.tables import tenants, tokens, users
 from gpupool.tenancy.tenants import LiveJobs, find_tenant
 from gpupool.tenancy.token_tree import end_foreign_tokens, end_tokens
+from gpupool.tenancy.user_names import refuse_foreign_name
 from gpupool.wire.common import Page
 from gpupool.wire.people import UserIn, UserOut, UserPatch
 
@@ -79,6 +80,7 @@ class UserService:
             if given.kind == "person":
                 changes = _bind_one_person(write, given.name, None, changes)
             _take_uid(write, changes.get("unix_uid"), given.name)
+            refuse_foreign_name(write, caller, given.name)
             insert_user(
                 write, given.name, tenant_id, UserRole(given.role), user_kind=given.kind, **changes
             )

@@ -7,6 +7,7 @@ import pytest
 from gpupool.base.errors import NotLoggedIn, SignonRefused
 from gpupool.model.tenant import UserRole
 from gpupool.wire.people import TokenIn, UserPatch
+from gpupool.wire.signon import LoginExplainIn
 from tests.unit.signon.conftest import Door
 
 
@@ -159,6 +160,15 @@ def test_jobs_run_as_a_persons_account_and_never_as_the_systems(
     door.rule(None, run_as="{preferred_username}")
     unix = door.bearer(door.log_in(name).token).unix
     assert (None if unix is None else unix.uid) == uid
+
+
+@pytest.mark.parametrize(("name", "account"), [("alice", "alice"), ("daemon", None)])
+def test_explain_names_the_account_that_a_login_gets(
+    name: str, account: str | None, door: Door
+) -> None:
+    door.rule(None, run_as="{preferred_username}")
+    told = door.signon.rules.explain(LoginExplainIn(groups=[], user=name))
+    assert told.run_as == account
 
 
 def test_a_person_known_on_the_machine_stays_one_user(door: Door) -> None:

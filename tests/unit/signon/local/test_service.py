@@ -20,7 +20,11 @@ from gpupool.model.tenant import Principal
 from gpupool.signon.local import totp
 from gpupool.signon.local.locks import FREE_FAILURES, lock_seconds
 from gpupool.signon.tables import passwords
+from gpupool.store.database import WriteTransaction
 from gpupool.store.secrets.vault import SecretVault
+from gpupool.tenancy.logins import LoginGrant
+from gpupool.tenancy.sessions.cookies import SessionCookie, SiteOrigin
+from gpupool.tenancy.sessions.service import LoginFacts
 from gpupool.wire.people import LoginOut, TokenIn, UserIn, UserPatch
 from gpupool.wire.signon import PasswordLoginIn
 from tests.unit.signon.conftest import Door
@@ -205,9 +209,17 @@ def lead(door: Door) -> Principal:
     return lead
 
 
-def in_a_browser(door: Door, session: LoginOut) -> Principal:
-    """Return the caller as a browser's session by a password has it: without a token."""
-    return replace(door.bearer(session.token), token=None, session="s-1")
+def in_a_browser(door: Door) -> Principal:
+    """Log carol in by the password in a browser: the session has no token."""
+
+    def open_session(write: WriteTransaction, grant: LoginGrant) -> tuple[str, str]:
+        facts = LoginFacts("192.0.2.7", "Firefox")
+        opened = door.tenancy.sessions.open_session(write, grant, facts)
+        return opened.id, opened.cookie
+
+    body = PasswordLoginIn(user="carol", password=PASSWORD)
+    cookie = SessionCookie(door.signon.open_session(body, open_session), SiteOrigin(True, "pool"))
+    return door.tenancy.session_identity.identify(cookie)
 
 
 WIDER = [{"role": "admin"}, {"tenant": "vision"}, {"run_as": "alice"}]
@@ -218,7 +230,7 @@ def test_a_password_of_a_tenants_admin_gets_no_wider_rights(
     wider: dict[str, str], door: Door, lead: Principal
 ) -> None:
     session = log_in(door)
-    made = door.tenancy.tokens.create(in_a_browser(door, session), TokenIn())
+    made = door.tenancy.tokens.create(in_a_browser(door), TokenIn())
     assert door.bearer(made.token or "").user == "carol"
     door.tenancy.users.change(door.owner, "carol", UserPatch.model_validate(wider))
     with pytest.raises(WrongPassword):
@@ -262,7 +274,7 @@ def test_a_password_by_a_token_is_of_the_maker_of_the_token(door: Door) -> None:
 def test_what_was_made_with_the_password_of_another_ends_with_it(
     act: str, door: Door, lead: Principal
 ) -> None:
-    made = door.tenancy.tokens.create(in_a_browser(door, log_in(door)), TokenIn())
+    made = door.tenancy.tokens.create(in_a_browser(door), TokenIn())
     if act == "removed":
         door.signon.local.remove_password(lead, "carol")
     else:
