@@ -1,6 +1,6 @@
 """Passwords that another than their user knows, and what ends with them.
 
-A password is foreign unless its user or a pool admin set it, as a token is (decision 0019). All
+A password is foreign unless its user or a pool admin set it, as a token is (decision 0129). All
 functions write in the caller's transaction.
 """
 
