@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpupool.base.errors import SignonRefused
+from gpupool.signon.rules import ExternalPerson
 from gpupool.wire.signon import RuleIn, RulesIn
 from tests.support.api import Answer, Client, RunningApp, running_app
 from tests.support.scim_client import make_scim_client
@@ -158,11 +160,18 @@ def test_a_deactivated_person_is_a_leaver_in_every_words(
     row = leaver(pool, f"bob-{number}")
     assert row["due_ns"] is None
     assert (row["provider"], row["act"]) == (f"okta-{number}", "keep")
+    # A login that the provider still lets through gives back no right that SCIM has taken away.
+    sessions = pool.services.signon.sessions
+    name = f"okta-{number}"
+    known = ExternalPerson(name, f"scim:{name}", f"b-{number}", "bob", ("gpu-nlp",))
+    with pytest.raises(SignonRefused, match="deactivated"):
+        sessions.open_token(known)
     back = patch(okta, f"Users/{made['id']}", {"op": "Replace", "path": "active", "value": "True"})
     assert back.json()["active"] is True
     found = person(pool, f"bob-{number}")
     assert found is not None
     assert not found["disabled"]
+    assert sessions.open_token(known).user == f"bob-{number}"
     assert okta.delete(f"{ROOT}/Users/{made['id']}").status == 204
     assert okta.get(f"{ROOT}/Users/{made['id']}").status == 404
     found = person(pool, f"bob-{number}")

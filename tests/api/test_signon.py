@@ -55,6 +55,9 @@ def test_a_browser_gets_a_session_from_the_provider(
     assert (back.status, back.headers["location"]) == (303, "/jobs")
     caller = browser.get("whoami").json()
     assert (caller["user"], caller["role"]) == ("person", "user")
+    earlier = dict(browser.cookies)
+    come_back(browser, provider)
+    assert Browser(pool, cookies=earlier).get("whoami").status == 401, "each login ends the earlier"
     sent = {"logout_token": provider.make_logout_token(sid="s")}
     ended = pool.client(None).request(
         "POST", "/sso/logout?provider=corp", content=urlencode(sent).encode()
@@ -96,6 +99,10 @@ def test_a_password_gives_a_page_a_cookie_and_a_program_a_token(pool: RunningApp
     browser = Browser(pool)
     assert browser.post("/login/local", body).status == 204
     assert browser.get("whoami").json()["user"] == "carol"
+    earlier = dict(browser.cookies)
+    assert browser.post("/login/local", body).status == 204
+    assert browser.get("whoami").json()["user"] == "carol"
+    assert Browser(pool, cookies=earlier).get("whoami").status == 401, "each login ends the earlier"
     token = pool.client(None).post("/login/local", body).json()["token"]
     assert pool.client(None, token=token).get("whoami").json()["user"] == "carol"
     elsewhere = Browser(pool).post("/login/local", body, origin="https://elsewhere.example")
@@ -176,8 +183,11 @@ def test_a_limited_token_and_what_comes_of_it_stay_limited(pool: RunningApp) -> 
         pool.client(None, token=limited).post("tokens", {}).json()["token"],
     ):
         client = pool.client(None, token=token)
-        assert client.get("whoami").status == 200
-        assert client.post("users", {"name": "x"}).code == "GP-3002"
+        assert client.get("whoami").json()["permissions"] == ["read"]
+        assert client.get("session").json()["permissions"] == ["read"]
+        refused = client.post("users", {"name": "x"})
+        assert refused.code == "GP-3002"
+        assert b"limited to read and may not manage-tenant" in refused.body
     wider = pool.client(None, token=limited).post("tokens", {"scopes": ["run"]})
     assert wider.code == "GP-1005"
     beyond = admin.post("tokens", {"user": "lead", "scopes": ["manage-pool"]})

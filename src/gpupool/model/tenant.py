@@ -58,6 +58,8 @@ PERMISSIONS: Mapping[UserRole, frozenset[Permission]] = {
 
 #: Roles whose scope is every tenant.
 POOL_ROLES = frozenset({UserRole.ADMIN, UserRole.OPERATOR, UserRole.AUDITOR})
+#: Roles that live inside one tenant, and that its admin may give.
+OWN_TENANT_ROLES = frozenset({UserRole.TENANT_ADMIN, UserRole.USER, UserRole.VIEWER})
 
 DEFAULT_TENANT = "default"
 DEFAULT_PROJECT = "default"
@@ -103,6 +105,12 @@ class Principal:
     may_run_as_root: bool = False
     #: A program of a tenant, not a person.
     is_service: bool = False
+
+    @property
+    def permissions(self) -> frozenset[Permission]:
+        """What the caller may: all of its role, or the part that its token is limited to."""
+        granted = PERMISSIONS[self.role]
+        return granted if self.scopes is None else granted & self.scopes
 
     def has_permission(self, permission: Permission) -> bool:
         in_scope = self.scopes is None or permission in self.scopes

@@ -30,7 +30,13 @@ from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.access import scope_peer
 from gpupool.tenancy.logins import LoginGrant
 from gpupool.tenancy.service import TenancyService
-from gpupool.tenancy.sessions.cookies import SiteOrigin, format_cookie, is_page, read_site
+from gpupool.tenancy.sessions.cookies import (
+    SiteOrigin,
+    format_cookie,
+    is_page,
+    read_cookie,
+    read_site,
+)
 from gpupool.tenancy.sessions.service import OpenedSession
 from gpupool.wire.people import LoginOut
 from gpupool.wire.signon import (
@@ -179,9 +185,11 @@ def _make_opener(request: Request) -> OpenSession[OpenedSession]:
         )
     tenancy: TenancyService = request.app.state.tenancy
     facts = make_login_facts(request)
+    cookie = read_cookie(scope)
+    earlier = None if cookie is None else cookie.text
 
     def open_session(write: WriteTransaction, grant: LoginGrant) -> tuple[str, OpenedSession]:
-        session = tenancy.sessions.open_session(write, grant, facts)
+        session = tenancy.sessions.open_session(write, grant, facts, earlier)
         return session.id, session
 
     return open_session

@@ -22,21 +22,17 @@ from gpupool.signon.leaver_facts import (
     LeaverJobs,
     describe_move,
 )
-from gpupool.signon.rule_service import describe_groups, read_rules
-from gpupool.signon.rules import (
-    LEAST_UID,
-    ExternalPerson,
-    SignonRule,
-    choose_rule,
-    expand_account,
-)
+from gpupool.signon.local.foreign_passwords import drop_foreign_password
+from gpupool.signon.rule_service import describe_groups, find_rule_account, read_rules
+from gpupool.signon.rules import ExternalPerson, SignonRule, choose_rule
+from gpupool.signon.scim.tables import scim_users
 from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.sessions.ending import end_sessions
 from gpupool.tenancy.sessions.tables import sessions
 from gpupool.tenancy.tables import tenants, tokens, users
 from gpupool.tenancy.tenants import LiveJobs
-from gpupool.tenancy.token_tree import end_tokens, match_foreign_tokens
+from gpupool.tenancy.token_tree import end_foreign_tokens, end_tokens
 from gpupool.tenancy.user_names import free_person_name
 from gpupool.tenancy.users import PEOPLE, insert_user, keep_an_admin, select_users
 
@@ -90,11 +86,11 @@ def admit_person(
             "an admin types: gpupool sso rule-add --group GROUP --role user --tenant TENANT",
         )
     rule = chosen[1]
-    account = _find_account(facts.accounts, rule, person)
+    account = find_rule_account(facts.accounts, rule, person)
     if known is None:
         known = _join_person(write, rule, account, person)
     user = write.execute(sa.select(users).where(users.c.id == known.user_id)).one()
-    refusal = _refuse_user(user, known)
+    refusal = _refuse_user(write, user, known)
     if refusal is None:
         refusal = _change_user(write, facts, user, known, rule, account)
     if refusal is not None:
@@ -158,15 +154,6 @@ def _find_identity(write: WriteTransaction, person: ExternalPerson) -> Row | Non
     return write.execute(query).one_or_none()
 
 
-def _find_account(
-    accounts: UnixAccounts, rule: SignonRule, person: ExternalPerson
-) -> UnixIdentity | None:
-    """Find the Unix account of the rule; never one of the system, and none is made."""
-    name = None if rule.run_as is None else expand_account(rule.run_as, person.claims)
-    account = None if name is None else accounts.by_name(name)
-    return None if account is None or account.uid < LEAST_UID else account
-
-
 def _join_person(
     write: WriteTransaction,
     rule: SignonRule,
@@ -220,7 +207,7 @@ def _find_tenant_id(write: WriteTransaction, name: str) -> int:
     return int(write.execute(sa.select(tenants.c.id).where(tenants.c.name == name)).scalar_one())
 
 
-def _refuse_user(user: Row, identity: Row) -> AdmissionRefusal | None:
+def _refuse_user(write: WriteTransaction, user: Row, identity: Row) -> AdmissionRefusal | None:
     if user.retired_ns is not None:
         return AdmissionRefusal(
             f"the user {user.name} of this login was deleted", "ask an admin of the pool"
@@ -230,6 +217,14 @@ def _refuse_user(user: Row, identity: Row) -> AdmissionRefusal | None:
         return AdmissionRefusal(
             f"the user {user.name} was disabled by an admin",
             f"an admin types: gpupool user set {user.name} --enable",
+        )
+    inactive = sa.select(scim_users.c.id).where(
+        scim_users.c.identity_id == identity.id, scim_users.c.active.is_(sa.false())
+    )
+    if user.disabled_ns is not None and write.execute(inactive).first() is not None:
+        return AdmissionRefusal(
+            f"the identity provider has deactivated {user.name} by SCIM",
+            "activate the person at the provider, which then tells the pool",
         )
     return None
 
@@ -270,8 +265,8 @@ def _change_user(
         keep_an_admin(write.connection, user, changes)
     except GpupoolError as error:
         return AdmissionRefusal(error.message, error.hint)
-    if changes.get("run_as_uid") is not None:
-        end_tokens(write, match_foreign_tokens(user.id))
+    end_foreign_tokens(write, user, changes)
+    drop_foreign_password(write, user, changes)
     if "role" in changes or "tenant_id" in changes:
         # Sessions of earlier rights end; the login that is under way makes a new one.
         end_tokens(write, mine)

@@ -27,7 +27,7 @@ from gpupool.signon.leaver_facts import (
 from gpupool.signon.providers import ProviderRecord, ProviderService
 from gpupool.signon.rule_service import read_rules
 from gpupool.signon.rules import ExternalPerson, SignonRule, choose_rule
-from gpupool.store.database import Store
+from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.signon import LeaverOut, SyncIn, SyncOut
 
@@ -77,14 +77,18 @@ class LeaverService:
             with self._store.write() as write:
                 # A refusal, as of a change of tenant while jobs run, counts at the next login too.
                 admit_person(write, self._facts, person)
-        for (row, reason), one in zip(leavers, facts, strict=True):
+        done: list[LeaverOut] = []
+        for (row, reason), one, shown in zip(leavers, facts, out, strict=True):
             with self._store.write() as write:
+                if not _is_unseen_since(write, row):
+                    continue
                 # In one transaction: a crash leaves no disabled user whose jobs are forgotten.
                 if suspend_identity(write, row, reason):
                     self._jobs.record(write, one)
+            done.append(shown)
         counts = self._jobs.settle([row.user_id for row, _ in leavers])
         return SyncOut(
-            checked=len(known), leavers=out, stopped=counts.stopped, handed=counts.handed
+            checked=len(known), leavers=done, stopped=counts.stopped, handed=counts.handed
         )
 
     def _make_choice(self, caller: Principal, body: SyncIn) -> LeaverChoice | None:
@@ -188,6 +192,13 @@ def find_leaving(
     if has_jobs and chosen[1].tenant != tenant:
         return describe_move(chosen[1].tenant)
     return None
+
+
+def _is_unseen_since(write: WriteTransaction, row: Row) -> bool:
+    """Return whether a person has not logged in since the sync has read it, which takes minutes."""
+    mine = tables.identities.c.id == row.id
+    seen_ns = write.execute(sa.select(tables.identities.c.seen_ns).where(mine)).scalar_one()
+    return bool(seen_ns == row.seen_ns)
 
 
 def _build_facts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -24,6 +24,9 @@ from gpupool.wire.signon import (
     ProviderIn,
     ProviderOut,
 )
+
+#: A provider of that name would stand for local accounts in `--provider local`.
+LOCAL: Final = "local"
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,11 @@ class ProviderService:
                 secret = self._secrets.encrypt(write, column, name, body.secret or "")
                 values["secret"] = secret
             if old is None:
+                if name == LOCAL:
+                    raise BadOption(
+                        f"{LOCAL} stands for local accounts: no provider can have this name",
+                        hint="give another name, as corp",
+                    )
                 write.insert(tables.providers, name=name, created_ns=write.now_ns, **values)
             else:
                 _refuse_other_issuer(write.connection, _read_record(old, self._secrets), settings)
@@ -169,7 +177,7 @@ class ProviderService:
         ]
         if has_passwords:
             local = LoginWayOut(
-                name="local", kind="local", browser=False, device=False, password=True
+                name=LOCAL, kind="local", browser=False, device=False, password=True
             )
             ways.append(local)
         return ways

@@ -7,9 +7,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.errors import BadOption, StaleGeneration
-from gpupool.model.tenant import Principal, UserRole
+from gpupool.model.tenant import Principal, UnixIdentity, UserRole
 from gpupool.signon import tables
 from gpupool.signon.rules import (
+    LEAST_UID,
     ExternalPerson,
     SignonRule,
     check_template,
@@ -109,9 +110,17 @@ class RuleService:
         )
 
     def _describe_account(self, rule: SignonRule, person: ExternalPerson) -> str | None:
-        name = None if rule.run_as is None else expand_account(rule.run_as, person.claims)
-        account = None if name is None else self._accounts.by_name(name)
+        account = find_rule_account(self._accounts, rule, person)
         return None if account is None else account.name
+
+
+def find_rule_account(
+    accounts: UnixAccounts, rule: SignonRule, person: ExternalPerson
+) -> UnixIdentity | None:
+    """Find the Unix account of the rule; never one of the system, and none is made."""
+    name = None if rule.run_as is None else expand_account(rule.run_as, person.claims)
+    account = None if name is None else accounts.by_name(name)
+    return None if account is None or account.uid < LEAST_UID else account
 
 
 def read_rules(connection: sa.Connection) -> list[SignonRule]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from gpupool.base.errors import BadOption, GpupoolError
 from gpupool.model.tenant import Principal
@@ -13,11 +13,12 @@ from gpupool.signon.ldap.directory import LdapDirectory
 from gpupool.signon.ldap.service import LdapLogins
 from gpupool.signon.leaver_facts import LeaverJobs
 from gpupool.signon.leavers import LeaverService
+from gpupool.signon.local.foreign_passwords import PasswordKeeper
 from gpupool.signon.local.passwords import PasswordHashes
 from gpupool.signon.local.service import LocalLogins
 from gpupool.signon.oidc.client import OidcClient, settings_of
 from gpupool.signon.oidc.service import OidcLogins
-from gpupool.signon.providers import ProviderRecord, ProviderService
+from gpupool.signon.providers import LOCAL, ProviderRecord, ProviderService
 from gpupool.signon.rule_service import RuleService
 from gpupool.signon.scim.service import ScimService
 from gpupool.signon.sessions import OpenSession, PersonSessions
@@ -36,8 +37,6 @@ from gpupool.wire.signon import (
 )
 
 T = TypeVar("T")
-#: A provider of that name would stand for local accounts in `--provider local`.
-LOCAL: Final = "local"
 
 
 class SignonService:
@@ -72,6 +71,7 @@ class SignonService:
         self.oidc = OidcLogins(store, self.providers, self.sessions, self._client)
         self.ldap = LdapLogins(self.providers, clock)
         self.local = LocalLogins(store, tenancy.tokens, hashes or PasswordHashes())
+        tenancy.users.passwords = PasswordKeeper()
         self._store = store
         self.scim = ScimService(store, facts, leaver_jobs)
         self._leavers = LeaverService(store, self.providers, facts, leaver_jobs)

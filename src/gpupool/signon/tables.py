@@ -105,4 +105,5 @@ passwords = sa.Table(
     sa.Column("totp_step", sa.BigInteger, nullable=False, server_default="0", comment="last used"),
     sa.Column("failures", sa.Integer, nullable=False, server_default="0", comment="in a row"),
     sa.Column("locked_until_ns", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("set_by_id", sa.Integer, nullable=True, comment="user that set it; null: not known"),
 )

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from starlette.requests import HTTPConnection, Request
 
 from gpupool.base.errors import NoPermission, NotLoggedIn
-from gpupool.model.tenant import Permission, Principal
+from gpupool.model.tenant import PERMISSIONS, Permission, Principal
 
 #: Keys of the request's scope. The first is an ASGI extension, which the protocol fills in; the
 #: others come from the auth layer, so no header of a caller can set them.
@@ -72,8 +72,14 @@ async def recheck_caller(connection: HTTPConnection, permission: Permission) -> 
 
 
 def require_permission(principal: Principal, permission: Permission) -> None:
-    """Raise NoPermission unless the caller's role has the permission."""
+    """Raise NoPermission unless the caller's role, and the scopes of its token, have it."""
     if not principal.has_permission(permission):
+        if permission in PERMISSIONS[principal.role]:
+            limits = ", ".join(sorted(principal.permissions)) or "nothing"
+            raise NoPermission(
+                f"the caller's token is limited to {limits} and may not {permission}",
+                hint="use a token with this scope too: gpupool token create --scope",
+            )
         raise NoPermission(
             f"{principal.user} has the role {principal.role}, which may not {permission}",
             hint="ask an admin for another role: gpupool user set NAME --role ROLE",

@@ -6,8 +6,9 @@ session with a cookie.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
@@ -38,6 +39,18 @@ class LoginGrant:
     scopes: str | None = None
     #: The account that made the link for itself over the Unix socket; None: another token.
     unix_uid: int | None = None
+
+
+class UserPasswords(Protocol):
+    """What becomes of a user's password: the seam to the package that has them."""
+
+    def drop_foreign(
+        self, write: WriteTransaction, user: sa.Row[Any], changes: Mapping[str, Any]
+    ) -> None:
+        """Remove a password that another user set, where changes widen the user's rights."""
+
+    def forget(self, write: WriteTransaction, user_id: int) -> bool:
+        """Remove the password of a user that is deleted."""
 
 
 def redeem_token(write: WriteTransaction, text: str) -> LoginGrant:

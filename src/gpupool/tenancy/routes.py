@@ -13,7 +13,7 @@ from fastapi import Depends, Header, Query, Request, Response
 from gpupool import __version__
 from gpupool.api.late_routes import Router
 from gpupool.base.errors import BadOption
-from gpupool.model.tenant import PERMISSIONS, Permission, Principal
+from gpupool.model.tenant import Permission, Principal
 from gpupool.store.tables import pool
 from gpupool.tenancy.access import require_caller
 from gpupool.tenancy.service import TenancyService
@@ -63,7 +63,7 @@ def whoami(request: Request, tenancy: Service, caller: Reader) -> WhoamiOut:
         user=caller.user,
         tenant=caller.tenant,
         role=caller.role.value,
-        permissions=sorted(PERMISSIONS[caller.role]),
+        permissions=sorted(caller.permissions),
         unix_user=caller.unix.name if caller.unix else None,
         local=caller.local,
         quota=quota,

@@ -6,9 +6,12 @@ login. Knows no rights: `tokens` says which caller may make tokens.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import sqlalchemy as sa
 
-from gpupool.model.tenant import UserRole
+from gpupool.model.tenant import OWN_TENANT_ROLES, UserRole
 from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.sessions.ending import end_sessions
 from gpupool.tenancy.sessions.tables import sessions
@@ -42,6 +45,39 @@ def match_foreign_tokens(user_id: int) -> sa.ColumnElement[bool]:
     return sa.and_(
         tokens.c.user_id == user_id, sa.func.coalesce(by_whom, sa.false()).is_(sa.false())
     )
+
+
+def is_widening(user: sa.Row[Any], changes: Mapping[str, Any]) -> bool:
+    """Return whether changes give a user what the admin of its tenant may not give.
+
+    A Unix account, a role beyond the tenant, or another tenant: what others can log in with as
+    this user, as a token that they made, must not get it.
+    """
+    for key in ("unix_uid", "run_as_uid", "tenant_id"):
+        if changes.get(key) not in (None, getattr(user, key)):
+            return True
+    role = changes.get("role", user.role)
+    return role != user.role and UserRole(role) not in OWN_TENANT_ROLES
+
+
+def end_foreign_tokens(
+    write: WriteTransaction, user: sa.Row[Any], changes: Mapping[str, Any]
+) -> None:
+    """End tokens of a user that others made, where changes widen its rights.
+
+    Call it in the transaction of the change: no token lives for a moment with the new rights.
+    """
+    if is_widening(user, changes) and (ended := end_tokens(write, match_foreign_tokens(user.id))):
+        data = {"user": user.name, "ended": ended}
+        write.event("token.revoked", user.name, tenant_id=user.tenant_id, data=data)
+
+
+def find_root_maker(connection: sa.Connection, token_id: str) -> int | None:
+    """Return the user that made the first of the tokens that led to this one; None: not known."""
+    row = connection.execute(sa.select(tokens).where(tokens.c.id == token_id)).one()
+    while row.parent_id is not None:
+        row = connection.execute(sa.select(tokens).where(tokens.c.id == row.parent_id)).one()
+    return None if row.made_by_id is None else int(row.made_by_id)
 
 
 def find_latest_end(connection: sa.Connection, parent_id: str | None) -> int | None:

@@ -14,12 +14,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import NotFound, TokenMayNotMint
+from gpupool.base.errors import NotFound, NotLoggedIn, TokenMayNotMint
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Permission, Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.logins import LoginGrant, redeem_token
 from gpupool.tenancy.service_accounts import bound_service_token
+from gpupool.tenancy.sessions.tables import sessions
 from gpupool.tenancy.tables import tokens, users
 from gpupool.tenancy.token_lifetimes import ONCE_SECONDS, check_lifetime, choose_once_lifetime
 from gpupool.tenancy.token_scopes import choose_scopes, list_scopes, write_scopes
@@ -245,14 +246,19 @@ def _check_may_mint(write: WriteTransaction, caller: Principal, given: TokenIn) 
             "this session may not make tokens: the token of its login may not",
             hint="make it on the pool's machine:  gpupool token create",
         )
-    if caller.token is None or caller.session is not None:
+    if caller.session is not None:
+        mine = sa.and_(sessions.c.id == caller.session, sessions.c.ended_ns.is_(None))
+        if write.execute(sa.select(sessions.c.id).where(mine)).first() is None:
+            raise NotLoggedIn("the session has ended: log in again", hint="gpupool console")
         return
-    mine = write.execute(sa.select(tokens).where(tokens.c.id == caller.token)).one_or_none()
-    if mine is None or not is_alive(mine, write.now_ns):
+    if caller.token is None:
+        return
+    own = write.execute(sa.select(tokens).where(tokens.c.id == caller.token)).one_or_none()
+    if own is None or not is_alive(own, write.now_ns):
         raise make_refused_token()
-    if not mine.may_mint:
+    if not own.may_mint:
         raise TokenMayNotMint(
-            f"the token {mine.id} may not make tokens",
+            f"the token {own.id} may not make tokens",
             hint="make it on the pool's machine, or with a token made by  gpupool token create "
             "--may-mint",
         )

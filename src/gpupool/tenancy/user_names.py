@@ -1,7 +1,4 @@
-"""Names of users: which are free for users that join by themselves, and which change hands.
-
-A user joins by a Unix account or by a login elsewhere.
-"""
+"""Names of users: free ones for those that join by themselves, and those that were given before."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import NameTaken
 from gpupool.base.ids import check_name, is_id
-from gpupool.model.tenant import UnixIdentity
+from gpupool.model.tenant import Permission, Principal, UnixIdentity
 from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.tables import users
 
@@ -43,6 +40,18 @@ def free_person_name(connection: sa.Connection, wanted: str) -> str:
     if found is None:
         raise NameTaken(f"no user name like {base} is left", hint="gpupool user list")
     return check_name(found, "user name")
+
+
+def refuse_foreign_name(write: WriteTransaction, caller: Principal, name: str) -> None:
+    """Refuse that a tenant's admin brings a deleted user of another tenant back. Raises NameTaken."""
+    gone = sa.and_(users.c.name == name, users.c.retired_ns.is_not(None))
+    foreign = sa.and_(gone, users.c.tenant_id != caller.tenant_id)
+    is_foreign = write.execute(sa.select(users.c.id).where(foreign)).first() is not None
+    if is_foreign and not caller.has_permission(Permission.MANAGE_POOL):
+        raise NameTaken(
+            f"there was a user {name!r}, which was deleted",
+            hint="give another name; only an admin of the pool gives this one again",
+        )
 
 
 def clean_name(text: str) -> str:

@@ -21,22 +21,22 @@ from gpupool.base.errors import (
     WrongState,
 )
 from gpupool.base.ids import check_name
-from gpupool.model.tenant import Permission, Principal, UserRole
+from gpupool.model.tenant import OWN_TENANT_ROLES, Permission, Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.accounts import UnixAccounts, find_account
+from gpupool.tenancy.logins import UserPasswords
 from gpupool.tenancy.service_accounts import check_service_account
 from gpupool.tenancy.sessions.ending import end_sessions_on_change
 from gpupool.tenancy.tables import tenants, tokens, users
 from gpupool.tenancy.tenants import LiveJobs, find_tenant
-from gpupool.tenancy.token_tree import end_tokens, match_foreign_tokens
+from gpupool.tenancy.token_tree import end_foreign_tokens, end_tokens
+from gpupool.tenancy.user_names import refuse_foreign_name
 from gpupool.wire.common import Page
 from gpupool.wire.people import UserIn, UserOut, UserPatch
 
 Row = sa.Row[Any]
 
-#: Roles that live inside one tenant, and that its admin may give.
-OWN_TENANT_ROLES = frozenset({UserRole.TENANT_ADMIN, UserRole.USER, UserRole.VIEWER})
 #: Topic announced whenever a user's identity or rights change.
 PEOPLE = "people"
 
@@ -48,6 +48,8 @@ class UserService:
         self._store = store
         self._accounts = accounts
         self._live_jobs = live_jobs
+        #: Set by the package that has them; None: no user has a password.
+        self.passwords: UserPasswords | None = None
 
     def list(self, caller: Principal, after: str | None, limit: int) -> Page[UserOut]:
         query = (
@@ -78,6 +80,7 @@ class UserService:
             if given.kind == "person":
                 changes = _bind_one_person(write, given.name, None, changes)
             _take_uid(write, changes.get("unix_uid"), given.name)
+            refuse_foreign_name(write, caller, given.name)
             insert_user(
                 write, given.name, tenant_id, UserRole(given.role), user_kind=given.kind, **changes
             )
@@ -107,8 +110,9 @@ class UserService:
             check_service_account(row.name, row.user_kind, role, changes.get("unix_uid"))
             if row.user_kind == "person":
                 changes = _bind_one_person(write, row.name, row, changes)
-            # In the transaction of the binding: no token lives for a moment with the new account.
-            self._end_tokens_of_others(write, row, changes)
+            end_foreign_tokens(write, row, changes)
+            if self.passwords is not None:
+                self.passwords.drop_foreign(write, row, changes)
             _take_uid(write, changes.get("unix_uid"), row.name)
             # In the transaction: two admins that demote each other at once must not both succeed.
             keep_an_admin(write.connection, row, changes)
@@ -130,6 +134,9 @@ class UserService:
             changes = {"retired_ns": write.now_ns, "run_as_uid": None, "role": UserRole.USER}
             keep_an_admin(write.connection, row, changes)
             end_tokens(write, tokens.c.user_id == row.id)
+            if self.passwords is not None:
+                # Another person may get the name, and with it the row.
+                self.passwords.forget(write, row.id)
             _write_changes(write, row, changes)
             write.event("user.deleted", row.name, tenant_id=row.tenant_id)
             write.announce(PEOPLE)
@@ -143,28 +150,14 @@ class UserService:
             _check_may_give(caller, UserRole(given["role"]))
             changes["role"] = given["role"]
         if given.get("disabled") is not None:
-            changes["disabled_ns"] = (
-                (row.disabled_ns or write.now_ns) if given["disabled"] else None
-            )
+            # Also of a user that sign-on disabled: the instant says whose act counts.
+            changes["disabled_ns"] = write.now_ns if given["disabled"] else None
         if given.get("tenant") is not None and given["tenant"] != row.tenant:
             changes["tenant_id"] = find_tenant(write.connection, caller, given["tenant"]).id
+            # A project of the tenant before, which the new one need not have.
+            changes["default_project"] = None
             self._refuse_while_running(write.connection, row, f"moved to {given['tenant']}")
         return changes
-
-    def _end_tokens_of_others(
-        self, write: WriteTransaction, row: Row, changes: dict[str, Any]
-    ) -> None:
-        """End tokens that others made when a user gets a Unix account: none runs code as it."""
-        is_bound = False
-        for key in ("unix_uid", "run_as_uid"):
-            is_bound = is_bound or changes.get(key) not in (None, getattr(row, key))
-        if is_bound and (ended := end_tokens(write, match_foreign_tokens(row.id))):
-            write.event(
-                "token.revoked",
-                row.name,
-                tenant_id=row.tenant_id,
-                data={"user": row.name, "ended": ended},
-            )
 
     def _find_bindings(self, caller: Principal, given: dict[str, str | None]) -> dict[str, Any]:
         """Return the Unix accounts that a user is and runs as.
@@ -257,6 +250,7 @@ def insert_user(
 ) -> int:
     """Add the user, or bring a deleted one of that name back; return its id. Raises NameTaken."""
     values = {"run_as_uid": None, "unix_uid": None, "user_kind": "person"} | columns
+    values |= {"default_project": None}
     values |= {"tenant_id": tenant_id, "role": str(role), "disabled_ns": None, "retired_ns": None}
     old = write.execute(sa.select(users).where(users.c.name == name)).one_or_none()
     if old is None:

@@ -7,6 +7,7 @@ import pytest
 from gpupool.base.errors import NotLoggedIn, SignonRefused
 from gpupool.model.tenant import UserRole
 from gpupool.wire.people import TokenIn, UserPatch
+from gpupool.wire.signon import LoginExplainIn
 from tests.unit.signon.conftest import Door
 
 
@@ -89,6 +90,38 @@ def test_an_admins_disabling_counts_also_after_one_by_the_rules(door: Door) -> N
         door.log_in("alice", "nlp")
 
 
+def test_an_admin_disables_for_good_what_the_rules_disabled_already(door: Door) -> None:
+    door.rule("nlp")
+    door.log_in("alice", "nlp")
+    with pytest.raises(SignonRefused):
+        door.log_in("alice")
+    door.sleep(1)
+    door.tenancy.users.change(door.owner, "alice", UserPatch(disabled=True))
+    with pytest.raises(SignonRefused, match="disabled by an admin"):
+        door.log_in("alice", "nlp")
+
+
+def test_a_role_of_the_pool_by_a_login_ends_tokens_that_a_tenants_admin_made(door: Door) -> None:
+    door.rule("boss", "admin", "nlp")
+    door.rule("nlp")
+    lead = door.user("lead", tenant="nlp", role="tenant-admin")
+    door.log_in("alice", "nlp")
+    foreign = door.tenancy.tokens.create(lead, TokenIn(user="alice")).token or ""
+    assert door.bearer(foreign).user == "alice"
+    assert door.log_in("alice", "boss").role == "admin"
+    with pytest.raises(NotLoggedIn):
+        door.bearer(foreign)
+
+
+def test_a_user_that_an_admin_moves_leaves_the_project_of_its_rule(door: Door) -> None:
+    door.tenancy.tenants.create_project(door.owner, "nlp", "deep")
+    door.rule("nlp", project="deep")
+    assert door.bearer(door.log_in("alice", "nlp").token).project == "deep"
+    door.tenancy.users.change(door.owner, "alice", UserPatch(tenant="vision"))
+    made = door.tenancy.tokens.create(door.owner, TokenIn(user="alice")).token or ""
+    assert door.bearer(made).project is None
+
+
 def test_a_change_of_tenant_makes_a_leaver_of_the_earlier_one(door: Door) -> None:
     door.rule("nlp", "user", "nlp")
     door.rule("vision", "user", "vision")
@@ -127,6 +160,15 @@ def test_jobs_run_as_a_persons_account_and_never_as_the_systems(
     door.rule(None, run_as="{preferred_username}")
     unix = door.bearer(door.log_in(name).token).unix
     assert (None if unix is None else unix.uid) == uid
+
+
+@pytest.mark.parametrize(("name", "account"), [("alice", "alice"), ("daemon", None)])
+def test_explain_names_the_account_that_a_login_gets(
+    name: str, account: str | None, door: Door
+) -> None:
+    door.rule(None, run_as="{preferred_username}")
+    told = door.signon.rules.explain(LoginExplainIn(groups=[], user=name))
+    assert told.run_as == account
 
 
 def test_a_person_known_on_the_machine_stays_one_user(door: Door) -> None:

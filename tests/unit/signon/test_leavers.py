@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gpupool.base.errors import BadOption, NotLoggedIn, SignonRefused
-from gpupool.signon.leaver_facts import LOST_GROUPS
+from gpupool.signon.leaver_facts import LOST_GROUPS, LeaverChoice
 from gpupool.signon.leavers import find_leaving
 from gpupool.signon.rule_service import read_rules
 from gpupool.wire.people import TokenIn
@@ -39,6 +41,27 @@ def test_a_person_that_did_not_log_in_for_long_is_a_leaver_and_its_jobs_end(door
     with pytest.raises(NotLoggedIn):
         door.bearer(made)
     assert door.signon.sync(door.owner, body).checked == 1
+
+
+def test_a_person_that_logs_in_during_a_sync_is_no_leaver(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user_id = door.bearer(door.log_in("alice").token).user_id
+    door.jobs[user_id] = 1
+    door.sleep(40 * DAY)
+    choose = door.choose
+    sessions: list[str] = []
+
+    def log_in_meanwhile(*facts: Any) -> LeaverChoice:
+        # Between the look at the directory and the first transaction.
+        if not sessions:
+            sessions.append(door.log_in("alice").token)
+        return choose(*facts)
+
+    monkeypatch.setattr(door, "choose", log_in_meanwhile)
+    done = door.signon.sync(door.owner, SyncIn(provider="corp", unseen_days=30, jobs="stop"))
+    assert door.bearer(sessions[0]).user == "alice"
+    assert (done.leavers, door.stopped) == ([], [])
 
 
 def test_a_person_of_the_directory_leaves_without_a_role_in_the_tenant_of_its_jobs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,6 +44,13 @@ def test_require_caller_gives_the_principal_of_the_scope_alone() -> None:
 def test_require_caller_refuses_a_role_without_the_permission() -> None:
     with pytest.raises(NoPermission, match="ann has the role viewer, which may not run"):
         asyncio.run(require_caller(Permission.RUN)(connection(**{PRINCIPAL_KEY: VIEWER})))
+
+
+def test_require_caller_names_the_scopes_of_a_limited_token() -> None:
+    limited = replace(ADMIN, scopes=frozenset({Permission.READ}))
+    with pytest.raises(NoPermission, match="limited to read and may not run"):
+        asyncio.run(require_caller(Permission.RUN)(connection(**{PRINCIPAL_KEY: limited})))
+    assert limited.permissions == {Permission.READ}
 
 
 def test_recheck_caller_judges_the_caller_as_it_is_now() -> None:

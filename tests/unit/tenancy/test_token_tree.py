@@ -71,3 +71,20 @@ def test_a_token_that_a_tenant_admin_made_before_the_binding_ends_with_it(house:
     for text in (of_boss, session):
         with pytest.raises(NotLoggedIn):
             house.bearer(text)
+
+
+@pytest.mark.parametrize("wider", [{"role": "admin"}, {"role": "operator"}, {"tenant": "red"}])
+def test_a_token_of_a_tenants_admin_gets_no_wider_rights(
+    house: House, wider: dict[str, str]
+) -> None:
+    house.tenancy.tenants.create(house.owner, "red", None)
+    boss = house.user("boss", "blue", role="tenant-admin")
+    house.user("alice", "blue")
+    own = house.token("alice")
+    foreign = house.tenancy.tokens.create(boss, TokenIn(user="alice")).token
+    house.tenancy.users.change(house.owner, "alice", UserPatch(role="tenant-admin"))
+    assert house.bearer(foreign).user == "alice", "the tenant's admin gives this role too"
+    house.tenancy.users.change(house.owner, "alice", UserPatch.model_validate(wider))
+    with pytest.raises(NotLoggedIn):
+        house.bearer(foreign)
+    assert house.bearer(own).user == "alice", "a pool admin made this one"

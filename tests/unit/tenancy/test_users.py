@@ -163,6 +163,17 @@ def test_a_deleted_user_is_gone_with_its_tokens_and_can_come_back_under_its_name
     assert (again.user_id, again.role, again.tenant) == (worker.user_id, UserRole.USER, "red")
 
 
+def test_a_tenants_admin_brings_no_deleted_user_of_another_tenant_back(
+    house: House, boss: Principal
+) -> None:
+    house.tenancy.delete_user(house.owner, "other")
+    with pytest.raises(NameTaken, match="was deleted"):
+        house.tenancy.users.create(boss, UserIn(name="other"))
+    house.tenancy.delete_user(house.owner, "worker")
+    assert house.tenancy.users.create(boss, UserIn(name="worker")).tenant == "blue"
+    assert house.tenancy.users.create(house.owner, UserIn(name="other", tenant="red"))
+
+
 def test_a_name_is_given_once(house: House) -> None:
     with pytest.raises(NameTaken):
         house.tenancy.users.create(house.owner, UserIn(name="root"))

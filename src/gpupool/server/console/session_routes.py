@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from gpupool.api.late_routes import Router
 from gpupool.base.errors import ServiceUnavailable
-from gpupool.model.tenant import PERMISSIONS, Permission, Principal
+from gpupool.model.tenant import Permission, Principal
 from gpupool.server.config import ServerConfig
 from gpupool.server.console.languages import choose_language
 from gpupool.tenancy.access import PeerProcess, peer_of, require_caller
@@ -32,7 +32,7 @@ def get_session(request: Request, tenancy: Service, caller: Reader) -> SessionOu
         user=caller.user,
         tenant=caller.tenant,
         role=caller.role.value,
-        permissions=sorted(PERMISSIONS[caller.role]),
+        permissions=sorted(caller.permissions),
         language=choose_language(request.scope),
         credential=credential,
         session=caller.session,

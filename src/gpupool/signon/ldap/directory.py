@@ -8,7 +8,7 @@ the password of the pool's account to a server that no admin named.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -48,8 +48,16 @@ class LdapDirectory:
         """The issuer of its identities: the directory by its name in this pool."""
         return f"ldap:{self._provider.name}"
 
-    def authenticate(self, user: str, password: str) -> ExternalPerson:
+    def authenticate(
+        self, user: str, password: str, check_entry: Callable[[str], None]
+    ) -> ExternalPerson:
         """Return the person of a name and password, with its groups.
+
+        Args:
+            user: the name.
+            password: the password.
+            check_entry: is called with the DN of the person before its password is tried; raises
+                where it must not be.
 
         Raises:
             WrongPassword: there is no such person, or the password is wrong.
@@ -63,6 +71,7 @@ class LdapDirectory:
             entry = self._find_person(connection, self._fill(self._settings.user_filter, user))
             if entry is None:
                 raise _make_wrong_password()
+            check_entry(entry.dn)
             with self._connect(entry.dn, password):
                 return self._make_person(connection, entry)
 

@@ -50,15 +50,22 @@ class LdapLogins:
                 f"{name} is an OIDC provider, which takes no password here",
                 hint=f"gpupool login URL --sso {name}",
             )
-        place = (name, body.user.lower())
-        self._refuse_locked(place)
+        # A directory finds one person by many texts: case, spaces and accents may not count, nor
+        # which of its attributes a filter compares. So an entry counts, and a text without one.
+        places = [(name, f"text:{body.user.lower()}")]
+        self._refuse_locked(places[0])
+
+        def check_entry(dn: str) -> None:
+            places.append((name, f"entry:{dn.lower()}"))
+            self._refuse_locked(places[-1])
+
         try:
-            person = LdapDirectory(provider).authenticate(body.user, body.password)
+            person = LdapDirectory(provider).authenticate(body.user, body.password, check_entry)
         except WrongPassword:
-            self._note_failure(place)
+            self._note_failure(places[-1])
             raise
         with self._lock:
-            self._failures.pop(place, None)
+            self._failures.pop(places[-1], None)
         return person
 
     def _refuse_locked(self, place: tuple[str, str]) -> None:

@@ -15,10 +15,19 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from gpupool.base.errors import BadOption, NoPermission, NotFound, WrongPassword
-from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.model.tenant import Permission, Principal
+from gpupool.model.tenant import Principal
 from gpupool.signon.local import totp
-from gpupool.signon.local.locks import FREE_FAILURES, lock_seconds, refuse_locked
+from gpupool.signon.local.foreign_passwords import (
+    end_foreign_logins,
+    find_setter,
+    forget_password,
+)
+from gpupool.signon.local.locks import count_failure, refuse_locked
+from gpupool.signon.local.password_rights import (
+    check_may_act_for,
+    refuse_limited,
+    refuse_own_removal,
+)
 from gpupool.signon.local.passwords import PasswordHashes, check_password
 from gpupool.signon.tables import passwords
 from gpupool.store.acts import name_object
@@ -30,7 +39,7 @@ from gpupool.tenancy.sessions.tables import sessions
 from gpupool.tenancy.tables import tokens, users
 from gpupool.tenancy.token_tree import end_tokens
 from gpupool.tenancy.tokens import TokenService
-from gpupool.tenancy.users import check_may_manage, check_may_stand_for, find_user
+from gpupool.tenancy.users import find_user
 from gpupool.wire.people import LoginOut
 from gpupool.wire.signon import PasswordLoginIn, TotpOut
 
@@ -100,11 +109,13 @@ class LocalLogins:
             BadOption: the password is too weak, or the user is a program.
             NoPermission: the user is not the caller's to manage.
             WrongPassword: the current one is wrong.
+            LoginLocked: too many were wrong.
         """
         check_password(password, name)
         with self._store.read() as connection:
             user = find_user(connection, caller, name)
-            self._check_may_change(connection, caller, user, current)
+            row = self._read_row(connection, name)
+        self._check_may_change(caller, user, row, current)
         made = self._hashes.make_hash(password)
         with self._store.write() as write:
             user = find_user(write.connection, caller, name)
@@ -113,11 +124,16 @@ class LocalLogins:
                     f"{name} is a service account, which logs in by tokens alone",
                     hint=f"gpupool token create --user {name}",
                 )
+            # Once more: its rights may have changed while the hash was made.
+            check_may_act_for(caller, user)
+            if user.id != caller.user_id or _is_of_machine(caller):
+                end_foreign_logins(write, user.id)
             values = {
                 "password_hash": made,
                 "changed_ns": write.now_ns,
                 "failures": 0,
                 "locked_until_ns": 0,
+                "set_by_id": find_setter(write.connection, caller, user),
             }
             mine = passwords.c.user_id == user.id
             if write.execute(passwords.update().where(mine).values(**values)).rowcount == 0:
@@ -130,13 +146,14 @@ class LocalLogins:
 
         Raises:
             NotFound: it has none.
-            NoPermission: the user is not the caller's to manage.
+            NoPermission: the user is not the caller's to manage, or is the caller over the network.
         """
         with self._store.write() as write:
             user = find_user(write.connection, caller, name)
-            _check_may_act_for(caller, user)
-            gone = write.execute(passwords.delete().where(passwords.c.user_id == user.id))
-            if gone.rowcount == 0:
+            check_may_act_for(caller, user)
+            refuse_own_removal(caller, user, is_totp=False)
+            end_foreign_logins(write, user.id)
+            if not forget_password(write, user.id):
                 raise _make_no_password(name)
             self._finish_change(write, caller, user, "password")
             write.answer(204, None)
@@ -160,7 +177,7 @@ class LocalLogins:
             column = passwords.c.totp_secret
             encrypted = self._store.secrets.encrypt(write, column, user.id, secret)
             values = {"totp_secret": encrypted, "totp_confirmed": False, "totp_step": 0}
-            self._update(write, user, values)
+            self._update(write, user.id, values)
             pool_id = write.execute(sa.select(pool.c.pool_id)).scalar_one()
             # A repetition must not get the secret again.
             write.answer_once(f"authenticator of {name}")
@@ -186,7 +203,7 @@ class LocalLogins:
                     "the code is wrong, or the clocks differ by more than 30 s",
                     hint="wait for the next code and try again",
                 )
-            self._update(write, user, {"totp_confirmed": True, "totp_step": step})
+            self._update(write, user.id, {"totp_confirmed": True, "totp_step": step})
             write.event("user.totp_set", user.name, tenant_id=user.tenant_id)
             write.answer(204, None)
 
@@ -199,10 +216,10 @@ class LocalLogins:
         """
         with self._store.write() as write:
             user = find_user(write.connection, caller, name)
-            _check_may_act_for(caller, user)
-            _refuse_own_removal(caller, user)
+            check_may_act_for(caller, user)
+            refuse_own_removal(caller, user, is_totp=True)
             self._require_password(write, user)
-            self._update(write, user, {"totp_secret": None, "totp_confirmed": False})
+            self._update(write, user.id, {"totp_secret": None, "totp_confirmed": False})
             self._finish_change(write, caller, user, "totp")
             write.answer(204, None)
 
@@ -219,25 +236,17 @@ class LocalLogins:
     def _judge(
         self, write: WriteTransaction, row: Row, checked: _PasswordCheck, body: PasswordLoginIn
     ) -> bool:
-        """Return whether the login is right; count it if not. The row is of this transaction."""
+        """Return whether a login is right; count it if not. The row is of this transaction."""
         is_same = checked.row is not None and checked.row.password_hash == row.password_hash
         step: int | None = row.totp_step
         if row.totp_confirmed:
-            code = body.totp or ""
             # Before the password is judged: a missing key must not tell whether it was right.
-            step = self._find_step(row, code, write.now_ns)
-        mine = passwords.c.user_id == row.user_id
+            step = self._find_step(row, body.totp or "", write.now_ns)
         if not (checked.is_right and is_same and step is not None):
-            failures = row.failures + 1
-            locked = write.now_ns + lock_seconds(failures) * NANOS_PER_SECOND
-            values = {"failures": failures, "locked_until_ns": locked}
-            write.execute(passwords.update().where(mine).values(**values))
-            if failures >= FREE_FAILURES:
-                data = {"failures": failures, "seconds": lock_seconds(failures)}
-                write.event("user.locked", row.name, tenant_id=row.tenant_id, data=data)
+            count_failure(write, row)
             return False
-        changes: dict[str, Any] = {"failures": 0, "locked_until_ns": 0, "totp_step": step}
-        write.execute(passwords.update().where(mine).values(**changes))
+        right = {"failures": 0, "locked_until_ns": 0, "totp_step": step}
+        self._update(write, row.user_id, right)
         # Loud in the log: with an identity provider local logins are the exception.
         write.event(
             "signon.login",
@@ -263,28 +272,40 @@ class LocalLogins:
         return connection.execute(query).one_or_none()
 
     def _check_may_change(
-        self, connection: sa.Connection, caller: Principal, user: Row, current: str | None
+        self, caller: Principal, user: Row, row: Row | None, current: str | None
     ) -> None:
         if user.id != caller.user_id:
-            _check_may_act_for(caller, user)
+            check_may_act_for(caller, user)
+            refuse_limited(caller, user)
             return
         # A stolen token must not become a password, which outlives it.
-        if caller.token is None and caller.session is None:
+        if _is_of_machine(caller):
             return
-        stored = connection.execute(
-            sa.select(passwords.c.password_hash).where(passwords.c.user_id == user.id)
-        ).scalar_one_or_none()
-        if stored is None and caller.may_mint and caller.scopes is None:
+        if row is None and caller.may_mint and caller.scopes is None:
             return
-        if current is None or not self._hashes.is_right(stored, current):
-            raise WrongPassword(
-                "the current password is needed to set another one, and it is wrong or missing",
-                hint="an admin sets a new one: gpupool user password NAME",
-            )
+        if row is not None:
+            refuse_locked(row, self._store.clock.now_ns())
+        stored = None if row is None else row.password_hash
+        if current is not None and self._hashes.is_right(stored, current):
+            return
+        if current is not None:
+            self._count_guess(user.name)
+        raise WrongPassword(
+            "the current password is needed to set another one, and it is wrong or missing",
+            hint="an admin sets a new one: gpupool user password NAME",
+        )
+
+    def _count_guess(self, name: str) -> None:
+        """Count a wrong current password as a login counts it: a token may be stolen."""
+        with self._store.write() as write:
+            row = self._read_row(write.connection, name)
+            if row is not None:
+                count_failure(write, row)
 
     @staticmethod
     def _find_self(write: WriteTransaction, caller: Principal, name: str) -> Row:
         user = find_user(write.connection, caller, name)
+        refuse_limited(caller, user)
         # Its secret is for one person's eyes.
         if user.id != caller.user_id:
             raise NoPermission(
@@ -302,8 +323,8 @@ class LocalLogins:
         return row
 
     @staticmethod
-    def _update(write: WriteTransaction, user: Row, values: dict[str, Any]) -> None:
-        mine = passwords.c.user_id == user.id
+    def _update(write: WriteTransaction, user_id: int, values: dict[str, Any]) -> None:
+        mine = passwords.c.user_id == user_id
         write.execute(passwords.update().where(mine).values(**values))
 
     @staticmethod
@@ -320,21 +341,9 @@ class LocalLogins:
         write.event("user.changed", user.name, tenant_id=user.tenant_id, data=data)
 
 
-def _check_may_act_for(caller: Principal, user: Row) -> None:
-    if user.id != caller.user_id:
-        check_may_manage(caller, user)
-        check_may_stand_for(caller, user)
-
-
-def _refuse_own_removal(caller: Principal, user: Row) -> None:
-    """Refuse that a token, which may be stolen, takes the second factor from its own user."""
-    is_remote = caller.token is not None or caller.session is not None
-    is_own = user.id == caller.user_id and is_remote
-    if is_own and not caller.has_permission(Permission.MANAGE_TENANT):
-        raise NoPermission(
-            "over the network only an admin removes an authenticator",
-            hint=f"an admin types: gpupool user totp {user.name} --remove",
-        )
+def _is_of_machine(caller: Principal) -> bool:
+    """Return whether the kernel named the caller: no token, which may be stolen."""
+    return caller.token is None and caller.session is None
 
 
 def _make_no_password(name: str) -> NotFound:

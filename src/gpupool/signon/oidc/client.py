@@ -18,7 +18,7 @@ from gpupool.signon.oidc.http import ask_provider
 from gpupool.signon.oidc.id_tokens import FindKeys, check_id_token, check_logout_token
 from gpupool.signon.oidc.keys import KeyCache
 from gpupool.signon.oidc.metadata import MetadataCache, ProviderMetadata
-from gpupool.signon.oidc.persons import make_person, read_groups
+from gpupool.signon.oidc.persons import make_person, read_groups, refuse_distant_groups
 from gpupool.signon.providers import ProviderRecord
 from gpupool.signon.rules import ExternalPerson
 from gpupool.wire.signon import OidcSettings
@@ -112,7 +112,9 @@ class OidcClient:
         groups = read_groups(claims, settings.groups_claim)
         if groups is None:
             groups = self._ask_groups(provider, answer.access_token, claims)
-        return make_person(provider.name, settings, claims, groups)
+        if groups is None:
+            refuse_distant_groups(claims, settings.groups_claim)
+        return make_person(provider.name, settings, claims, groups or ())
 
     def check_logout(self, provider: ProviderRecord, text: str) -> dict[str, Any]:
         """Check a logout token and return its claims. Raises SignonFailed."""
@@ -125,11 +127,11 @@ class OidcClient:
 
     def _ask_groups(
         self, provider: ProviderRecord, access_token: str, claims: Mapping[str, Any]
-    ) -> tuple[str, ...]:
+    ) -> tuple[str, ...] | None:
         settings = settings_of(provider)
         address = self.read_metadata(provider).userinfo
         if address is None or not access_token:
-            return ()
+            return None
         bearer = {"Authorization": f"Bearer {access_token}"}
         status, body = ask_provider(address, settings.ca_certificates, headers=bearer)
         if status != 200:
@@ -140,7 +142,7 @@ class OidcClient:
                 "the identity provider's userinfo is of another person",
                 hint="begin the login again",
             )
-        return read_groups(body, settings.groups_claim) or ()
+        return read_groups(body, settings.groups_claim)
 
     def _post(
         self, provider: ProviderRecord, address: str, form: Mapping[str, str]

@@ -114,7 +114,8 @@ def _read_header(text: str) -> Mapping[str, Any]:
     first = text.partition(".")[0]
     try:
         header = json.loads(base64.urlsafe_b64decode(first + "=" * (-len(first) % 4)))
-    except (binascii.Error, ValueError):
+    # RecursionError: thousands of brackets, which a stranger may send as a logout token.
+    except (binascii.Error, ValueError, RecursionError):
         raise _refuse("its header cannot be read") from None
     if not isinstance(header, dict):
         raise _refuse("its header is no object")

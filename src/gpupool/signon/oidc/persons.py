@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gpupool.base.errors import SignonFailed
 from gpupool.signon.rules import ExternalPerson
 from gpupool.wire.signon import OidcSettings
 
@@ -24,6 +25,25 @@ def read_groups(claims: Mapping[str, Any], claim: str) -> tuple[str, ...] | None
     if not isinstance(value, list):
         return None
     return tuple(group for group in value[:MOST_GROUPS] if isinstance(group, str))
+
+
+def refuse_distant_groups(claims: Mapping[str, Any], claim: str) -> None:
+    """Refuse a person whose groups the provider has and does not send.
+
+    Taken for none, the person would lose its rights, and its jobs.
+
+    Raises:
+        SignonFailed: the claim is a distributed one (OpenID Connect Core 5.6.2), as Entra ID sends
+            it of a person in more than 200 groups.
+    """
+    elsewhere = claims.get("_claim_names")
+    is_named = isinstance(elsewhere, Mapping) and claim in elsewhere
+    # What Entra ID sends in the implicit flow, and some gateways instead.
+    if is_named or claims.get("hasgroups") in (True, "true"):
+        raise SignonFailed(
+            "the identity provider sends no groups of this person, which is in too many groups",
+            hint="at the provider, send only groups that are assigned to this application",
+        )
 
 
 def make_person(

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.model.tenant import Principal, UserRole
+from gpupool.model.tenant import OWN_TENANT_ROLES, Principal, UserRole
 from gpupool.signon import tables
 from gpupool.signon.admission import AdmissionFacts, admit_person, suspend_identity
 from gpupool.signon.leaver_facts import LeaverFacts, LeaverJobs
@@ -22,7 +22,6 @@ from gpupool.signon.scim.library import load_scim
 from gpupool.signon.scim.tables import scim_users
 from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.tables import users
-from gpupool.tenancy.users import OWN_TENANT_ROLES
 
 Row = sa.Row[Any]
 

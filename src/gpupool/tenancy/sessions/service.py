@@ -72,15 +72,19 @@ class SessionService:
         """
         with self._store.write() as write:
             grant = redeem_token(write, token)
-            self._end_by_cookie(write, earlier)
-            return self.open_session(write, grant, facts)
+            return self.open_session(write, grant, facts, earlier)
 
     def open_session(
-        self, write: WriteTransaction, grant: LoginGrant, facts: LoginFacts
+        self,
+        write: WriteTransaction,
+        grant: LoginGrant,
+        facts: LoginFacts,
+        earlier: str | None = None,
     ) -> OpenedSession:
         """Open a session of a user that has signed on, inside the caller's transaction.
 
-        Change the user's role and tenant before: a later change of either ends its sessions.
+        Change the user's role and tenant before: a later change of either ends its sessions. The
+        session of the cookie `earlier` ends, as `log_in` says.
         """
         user = grant.user
         write.execute(sessions.delete().where(sessions.c.expires_ns < write.now_ns - STORED_NS))
@@ -106,6 +110,8 @@ class SessionService:
         # Without the address: the whole tenant reads its events.
         data = {"user": user.name}
         write.event("session.opened", secret.id, tenant_id=user.tenant_id, data=data)
+        # Afterwards: the record of the login belongs to the tenant of its first event.
+        self._end_by_cookie(write, earlier)
         seconds = max(0, expires_ns - write.now_ns) // NANOS_PER_SECOND
         return OpenedSession(secret.id, secret.text, seconds)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import sqlalchemy as sa
 
@@ -18,8 +20,12 @@ from gpupool.model.tenant import Principal
 from gpupool.signon.local import totp
 from gpupool.signon.local.locks import FREE_FAILURES, lock_seconds
 from gpupool.signon.tables import passwords
+from gpupool.store.database import WriteTransaction
 from gpupool.store.secrets.vault import SecretVault
-from gpupool.wire.people import LoginOut, TokenIn, UserPatch
+from gpupool.tenancy.logins import LoginGrant
+from gpupool.tenancy.sessions.cookies import SessionCookie, SiteOrigin
+from gpupool.tenancy.sessions.service import LoginFacts
+from gpupool.wire.people import LoginOut, TokenIn, UserIn, UserPatch
 from gpupool.wire.signon import PasswordLoginIn
 from tests.unit.signon.conftest import Door
 
@@ -192,3 +198,126 @@ def test_a_disabled_user_does_not_get_in(door: Door, carol: Principal) -> None:
     door.tenancy.users.change(door.owner, "carol", UserPatch(disabled=True))
     with pytest.raises(WrongPassword):
         log_in(door)
+
+
+@pytest.fixture
+def lead(door: Door) -> Principal:
+    """The admin of the tenant nlp, which has set the password of its user carol."""
+    lead = door.user("lead", tenant="nlp", role="tenant-admin")
+    door.tenancy.users.create(door.owner, UserIn(name="carol", tenant="nlp"))
+    door.signon.local.set_password(lead, "carol", PASSWORD, None)
+    return lead
+
+
+def in_a_browser(door: Door) -> Principal:
+    """Log carol in by the password in a browser: the session has no token."""
+
+    def open_session(write: WriteTransaction, grant: LoginGrant) -> tuple[str, str]:
+        facts = LoginFacts("192.0.2.7", "Firefox")
+        opened = door.tenancy.sessions.open_session(write, grant, facts)
+        return opened.id, opened.cookie
+
+    body = PasswordLoginIn(user="carol", password=PASSWORD)
+    cookie = SessionCookie(door.signon.open_session(body, open_session), SiteOrigin(True, "pool"))
+    return door.tenancy.session_identity.identify(cookie)
+
+
+WIDER = [{"role": "admin"}, {"tenant": "vision"}, {"run_as": "alice"}]
+
+
+@pytest.mark.parametrize("wider", WIDER)
+def test_a_password_of_a_tenants_admin_gets_no_wider_rights(
+    wider: dict[str, str], door: Door, lead: Principal
+) -> None:
+    session = log_in(door)
+    made = door.tenancy.tokens.create(in_a_browser(door), TokenIn())
+    assert door.bearer(made.token or "").user == "carol"
+    door.tenancy.users.change(door.owner, "carol", UserPatch.model_validate(wider))
+    with pytest.raises(WrongPassword):
+        log_in(door)
+    for token in (session.token, made.token or ""):
+        with pytest.raises(NotLoggedIn):
+            door.bearer(token)
+
+
+@pytest.mark.parametrize("wider", WIDER)
+def test_a_password_of_a_pool_admin_stays_with_wider_rights(
+    wider: dict[str, str], door: Door, carol: Principal
+) -> None:
+    door.tenancy.users.change(door.owner, "carol", UserPatch.model_validate(wider))
+    assert log_in(door).user == "carol"
+
+
+def test_a_password_that_was_changed_with_the_one_of_another_stays_foreign(
+    door: Door, lead: Principal
+) -> None:
+    caller = door.bearer(log_in(door).token)
+    door.signon.local.set_password(caller, "carol", "another good sentence", PASSWORD)
+    door.tenancy.users.change(door.owner, "carol", UserPatch(run_as="alice"))
+    with pytest.raises(WrongPassword):
+        log_in(door, "another good sentence")
+
+
+def test_a_password_by_a_token_is_of_the_maker_of_the_token(door: Door) -> None:
+    lead = door.user("lead", tenant="nlp", role="tenant-admin")
+    door.tenancy.users.create(door.owner, UserIn(name="carol", tenant="nlp"))
+    body = TokenIn(user="carol", may_mint=True)
+    made = door.tenancy.tokens.create(replace(lead, token=None), body)
+    session = door.tenancy.tokens.login(made.token or "").token
+    door.signon.local.set_password(door.bearer(session), "carol", PASSWORD, None)
+    door.tenancy.users.change(door.owner, "carol", UserPatch(run_as="alice"))
+    with pytest.raises(WrongPassword):
+        log_in(door)
+
+
+@pytest.mark.parametrize("act", ["removed", "set"])
+def test_what_was_made_with_the_password_of_another_ends_with_it(
+    act: str, door: Door, lead: Principal
+) -> None:
+    made = door.tenancy.tokens.create(in_a_browser(door), TokenIn())
+    if act == "removed":
+        door.signon.local.remove_password(lead, "carol")
+    else:
+        door.signon.local.set_password(door.owner, "carol", "another good sentence", None)
+    with pytest.raises(NotLoggedIn):
+        door.bearer(made.token or "")
+
+
+def test_a_deleted_user_leaves_no_password_to_the_next_of_its_name(
+    door: Door, carol: Principal
+) -> None:
+    door.tenancy.delete_user(door.owner, "carol")
+    door.tenancy.users.create(door.owner, UserIn(name="carol", tenant="vision"))
+    with pytest.raises(WrongPassword):
+        log_in(door)
+
+
+def test_a_stolen_session_does_not_remove_the_password_to_set_another(
+    door: Door, carol: Principal
+) -> None:
+    stolen = door.bearer(log_in(door).token)
+    with pytest.raises(NoPermission, match="over the network only an admin"):
+        door.signon.local.remove_password(stolen, "carol")
+    with pytest.raises(WrongPassword):
+        door.signon.local.set_password(stolen, "carol", "another good sentence", None)
+
+
+def test_guesses_of_the_current_password_lock_as_logins_do(door: Door, carol: Principal) -> None:
+    stolen = door.bearer(log_in(door).token)
+    for _ in range(FREE_FAILURES):
+        with pytest.raises(WrongPassword):
+            door.signon.local.set_password(stolen, "carol", "another good sentence", "a guess")
+    with pytest.raises(LoginLocked):
+        door.signon.local.set_password(stolen, "carol", "another good sentence", PASSWORD)
+    door.sleep(31)
+    door.signon.local.set_password(stolen, "carol", "another good sentence", PASSWORD)
+
+
+def test_a_limited_token_of_an_admin_gives_no_login_without_limits(
+    door: Door, carol: Principal
+) -> None:
+    door.user("lead", tenant="nlp", role="tenant-admin")
+    body = TokenIn(user="lead", scopes=["read", "manage-tenant"])
+    made = door.tenancy.tokens.create(door.owner, body)
+    with pytest.raises(NoPermission, match="limited to manage-tenant, read"):
+        door.signon.local.set_password(door.bearer(made.token or ""), "carol", PASSWORD, None)

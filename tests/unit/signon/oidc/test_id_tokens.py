@@ -110,10 +110,15 @@ def test_a_token_signed_with_the_public_key_as_a_secret_is_refused() -> None:
         check_id_token(forged, SETTINGS, find_keys, "n", NOW)
 
 
-@pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "..", "x" * 70_000, "é.b.c"])
+DEEP = base64.urlsafe_b64encode(b"[" * 40_000).decode()
+
+
+@pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "..", "x" * 70_000, "é.b.c", f"{DEEP}.b.c"])
 def test_text_that_is_no_token_is_refused(text: str) -> None:
     with pytest.raises(SignonFailed):
         check_id_token(text, SETTINGS, find_keys, "n", NOW)
+    with pytest.raises(SignonFailed):
+        check_logout_token(text, SETTINGS, find_keys, NOW)
 
 
 def test_a_logout_token_is_one_of_the_last_minutes_and_no_id_token() -> None:

@@ -121,6 +121,21 @@ def test_groups_that_the_token_lacks_come_from_userinfo_of_the_same_person(
         log_in(door, provider)
 
 
+def test_groups_that_the_provider_keeps_elsewhere_are_not_taken_for_none(
+    door: Door, provider: IdentityProvider
+) -> None:
+    session = log_in(door, provider).token
+    # What Entra ID sends of a person in more than 200 groups (OpenID Connect Core 5.6.2).
+    provider.faults = {"groups": None, "_claim_names": {"groups": "src1"}}
+    provider.userinfo = {"sub": "7"}
+    with pytest.raises(SignonFailed, match="too many groups"):
+        log_in(door, provider)
+    assert door.bearer(session).user == "alice", "its rights stay"
+    provider.faults = {"groups": None, "hasgroups": True}
+    with pytest.raises(SignonFailed, match="too many groups"):
+        log_in(door, provider)
+
+
 def test_the_device_flow_waits_for_the_person_and_gives_one_session(
     door: Door, provider: IdentityProvider
 ) -> None:

@@ -52,6 +52,18 @@ def check_ended(house: House, session: OpenedSession) -> None:
         identify(house, session)
 
 
+def test_a_session_that_ended_while_its_request_was_under_way_makes_no_token(house: House) -> None:
+    carol = house.user("carol", "blue")
+    with house.store.write() as write:
+        user = find_login_user(write.connection, carol.user_id)
+        opened = house.tenancy.sessions.open_session(write, LoginGrant(user, may_mint=True), FACTS)
+    caller = identify(house, opened)
+    assert house.tenancy.tokens.create(caller, TokenIn()).user == "carol"
+    house.tenancy.sessions.end(house.owner, opened.id)
+    with pytest.raises(NotLoggedIn):
+        house.tenancy.tokens.create(caller, TokenIn())
+
+
 def test_a_session_is_its_user_and_the_table_has_only_its_hash(house: House) -> None:
     house.user("carol", "blue", "tenant-admin")
     opened = log_in(house, "carol")
