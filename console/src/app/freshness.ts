@@ -1,6 +1,6 @@
 // Which answers an event of the pool makes outdated.
 import type { Query, QueryClient } from '@tanstack/react-query'
-import { Problem } from '../api/problem'
+import { isRefused } from '../api/problem'
 import { listenToEvents, listenToState } from '../live/live'
 import type { PoolEvent, StreamState } from '../live/messages'
 
@@ -34,8 +34,7 @@ export function findOutdatedKeys(event: Pick<PoolEvent, 'kind'>): readonly strin
 }
 
 /** Whether a question got no answer; a refusal is one. */
-const hasNoAnswer = ({ state }: Query): boolean =>
-  state.status === 'error' && !(state.error instanceof Problem && state.error.status < 500)
+const hasNoAnswer = ({ state }: Query): boolean => state.status === 'error' && !isRefused(state.error)
 
 /** Where events and the stream's states come from. */
 export interface LiveSource {

@@ -6,7 +6,7 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { makeKey } from '../../api/client'
 import { type Preview, previewJob, submitJob } from '../../api/preview'
-import { Problem } from '../../api/problem'
+import { isRefused, Problem } from '../../api/problem'
 import { writeFieldProblem } from '../../ui/FormDialog'
 import { Page } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
@@ -39,7 +39,6 @@ export function Request() {
     queryFn: isFault(body) ? skipToken : ({ signal }: { signal: AbortSignal }) => previewJob(body, signal),
     placeholderData: (previous: Preview | undefined) => previous,
     staleTime: 2000,
-    retry: false,
   })
   const key = useRef(makeKey())
   const submit = useMutation({
@@ -109,7 +108,7 @@ export function Request() {
             error={submit.error ?? (preview.isError ? preview.error : null)}
             isOld={preview.isPlaceholderData || settled !== form}
             isSubmitting={submit.isPending}
-            canSubmit={fault === null && !preview.isError && preview.data?.outcome !== 'never'}
+            canSubmit={fault === null && !isRefused(preview.error) && preview.data?.outcome !== 'never'}
             form={form}
           />
           <WrittenPanel command={preview.data?.command ?? null} manifest={preview.data?.manifest ?? null} />
