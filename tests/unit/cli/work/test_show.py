@@ -94,7 +94,7 @@ def test_numa_parts_are_named_with_amounts_where_there_are_several() -> None:
 
 def test_what_a_node_says_of_itself_is_written_for_people() -> None:
     fence = {"level": "soft", "way": "a private cache", "missing": [], "unclassified_count": 0}
-    node = {
+    node: dict[str, Any] = {
         **dict.fromkeys(("cpu_milli", "host_bytes")),
         "name": "node-1",
         "simulated": False,
