@@ -43,6 +43,9 @@ export class Problem extends Error {
   }
 }
 
+/** Whether an error is the server's answer to what was asked; else it was not reached, or is in trouble. */
+export const isRefused = (error: unknown): boolean => error instanceof Problem && error.status < 500
+
 /** Read the answer's problem, or say what came instead of one; and get its words in the viewer's language. */
 export async function readProblem(response: Response): Promise<Problem> {
   const text = await response.text()

@@ -24,5 +24,11 @@ export function useSession() {
   })
 }
 
+/** Whether the viewer may change what a user runs: the user itself may, and managers of its tenant. */
+export function mayChangeOf(user: string, session: Pick<Session, 'user' | 'permissions'> | undefined): boolean {
+  if (!session?.permissions.includes('run')) return false
+  return session.permissions.includes('manage-tenant') || session.user === user
+}
+
 /** Whether the viewer sees every tenant's jobs by name. */
 export const isPoolAdmin = (session: Session | undefined): boolean => session?.role === 'admin'

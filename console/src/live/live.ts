@@ -5,14 +5,14 @@ import { EventStream } from './stream'
 
 let isStarted = false
 let state: StreamState = { phase: 'connecting' }
-const stateListeners = new Set<() => void>()
+const stateListeners = new Set<(state: StreamState) => void>()
 const eventListeners = new Set<(event: PoolEvent | null) => void>()
 let send: (message: FromTab) => void = () => undefined
 
 function receive(message: FromStream): void {
   if (message.type === 'state') {
     state = message.state
-    for (const listener of stateListeners) listener()
+    for (const listener of stateListeners) listener(state)
     return
   }
   const event = message.type === 'event' ? message.event : null
@@ -47,13 +47,13 @@ export function listenToEvents(listener: (event: PoolEvent | null) => void): () 
   return () => eventListeners.delete(listener)
 }
 
+/** Call `listener` for each new state of the stream. */
+export function listenToState(listener: (state: StreamState) => void): () => void {
+  stateListeners.add(listener)
+  return () => stateListeners.delete(listener)
+}
+
 /** The stream's state, for a component. */
 export function useStreamState(): StreamState {
-  return useSyncExternalStore(
-    (listener) => {
-      stateListeners.add(listener)
-      return () => stateListeners.delete(listener)
-    },
-    () => state,
-  )
+  return useSyncExternalStore(listenToState, () => state)
 }

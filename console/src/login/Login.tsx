@@ -9,7 +9,8 @@ import { Refusal } from '../ui/Refusal'
 /** Where to go after the login: a path of this console, never another site. */
 export function findReturn(search: string): string {
   const back = new URLSearchParams(search).get('back') ?? '/'
-  const isPath = back.startsWith('/') && !back.startsWith('//') && !back.includes('\\')
+  // A browser drops tabs and line ends of an address: `/<tab>/host` is `//host` to it.
+  const isPath = /^\/(?!\/)[^\\\p{Cc}]*$/u.test(back)
   return isPath && !back.startsWith('/login') ? back : '/'
 }
 

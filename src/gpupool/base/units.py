@@ -219,19 +219,7 @@ def parse_since(text: str, now: datetime) -> datetime:
 
     An ISO time without a zone is UTC. Raises BadDuration.
     """
-    import re
-    from datetime import UTC, datetime, timedelta
-
-    if re.fullmatch(r"\d{4}-\d{2}", text.strip()):
-        text = text.strip() + "-01"
-    try:
-        instant = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return now - timedelta(seconds=parse_duration(text))
-    return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
-
-
-WHEN = "write it like 2026-12-01T08:00, or 2h for two hours from now"
+    return _parse_instant(text.strip(), now, -1)
 
 
 def parse_when(text: str, now: datetime) -> datetime:
@@ -239,18 +227,30 @@ def parse_when(text: str, now: datetime) -> datetime:
 
     An ISO time without a zone is UTC. Raises BadDuration.
     """
+    return _parse_instant(text.strip(), now, 1)
+
+
+def _parse_instant(text: str, now: datetime, direction: int) -> datetime:
+    import re
     from datetime import UTC, datetime, timedelta
 
+    is_month = direction < 0 and re.fullmatch(r"\d{4}-\d{2}", text)
     try:
-        instant = datetime.fromisoformat(text.strip())
+        instant = datetime.fromisoformat(f"{text}-01" if is_month else text)
+        return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
     except ValueError:
-        if text.strip()[:1].isdigit() and any(sign in text for sign in "-:T"):
-            raise BadDuration(f"{text!r} is no time", hint=WHEN) from None
         try:
-            return now + timedelta(seconds=parse_duration(text))
+            return now + direction * timedelta(seconds=parse_duration(text))
         except BadDuration as error:
-            raise BadDuration(f"{text!r} is neither a time nor a duration", hint=WHEN) from error
-    return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
+            if text.rstrip("smhdw").isdigit():  # the error says which unit it lacks
+                raise
+            is_time = text[:1].isdigit() and any(sign in text for sign in "-:T")
+            raise BadDuration(
+                f"{text!r} is no time" if is_time else f"{text!r} is neither a time nor a duration",
+                hint="write it like 2026-12-01T08:00, or 2h for two hours from now"
+                if direction > 0
+                else "write it like 2026-11-20, 2026-11-20T08:00 or 2026-11, or 2h for two hours ago",
+            ) from error
 
 
 def format_gpu(milli: int) -> str:

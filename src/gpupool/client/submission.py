@@ -205,6 +205,7 @@ def share_shape(
             f"--profile {profile} is a partition with compute and memory of its own",
             hint="leave out --gpu, --memory and --sharing",
         )
+    memory_bytes = None if memory is None else parse_memory(memory)
     if gpu is None and memory is not None and sharing not in UNPROMISED:
         raise BadFraction(
             f"--memory {memory} without a share of the compute",
@@ -231,7 +232,7 @@ def share_shape(
     named = {} if sharing is None else {"sharing": sharing}
     shape: dict[str, Any] = {**size, "count": cards or 1, **named}
     if memory is not None:
-        shape["memory_bytes"] = parse_memory(memory)
+        shape["memory_bytes"] = memory_bytes
         shape["memory_typed"] = memory.strip()[:32]
     if model is not None:
         shape["model"] = check_utf8(model, "--model")

@@ -283,7 +283,7 @@ def _split_counts(group: str, spec: str) -> tuple[int, int, str]:
     while len(counts) < 2 and (match := _COUNT.match(rest)):
         counts.append(int(match[1]))
         rest = rest[match.end() :]
-    if not any(letter.isalnum() for letter in rest):
+    if not any(letter.isalpha() for letter in rest):
         hint = f"understood: {EXAMPLES}; presets: {', '.join(list_presets())}"
         raise BadMachine(f"{spec!r} describes no machine", hint=hint)
     nodes, cards = (1, 1, *counts)[-2:]

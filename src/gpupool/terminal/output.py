@@ -297,3 +297,17 @@ def print_error(error: GpupoolError) -> None:
 
 def _clean_lines(text: str) -> str:
     return "\n  ".join(clean_text(line) if line else "" for line in text.splitlines())
+
+
+def flatten_facts(facts: Mapping[str, object]) -> list[tuple[str, object]]:
+    """List facts of an agent as pairs for people: an object by its parts that say something."""
+    return [(name, _write_fact(fact)) for name, fact in sorted(facts.items())]
+
+
+def _write_fact(fact: object) -> object:
+    if isinstance(fact, list):
+        return ", ".join(str(_write_fact(part)) for part in fact)
+    if not isinstance(fact, dict):
+        return fact
+    parts = {name: part for name, part in fact.items() if part not in ("", 0, None, [], {})}
+    return "; ".join(f"{name}: {_write_fact(part)}" for name, part in parts.items())

@@ -109,6 +109,26 @@ def test_what_is_neither_a_time_nor_a_duration_is_refused_with_both() -> None:
     assert refused.value.hint == "write it like 2026-12-01T08:00, or 2h for two hours from now"
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2026-02-30", "'2026-02-30' is no time"),
+        ("yesterday", "'yesterday' is neither a time nor a duration"),
+    ],
+)
+def test_since_refuses_a_wrong_day_with_the_ways_to_write_one(text: str, message: str) -> None:
+    with pytest.raises(BadDuration, match=message) as refused:
+        parse_since(text, datetime(2026, 11, 22, tzinfo=UTC))
+    assert "2026-11-20" in refused.value.hint
+    assert "2h" in refused.value.hint
+
+
+def test_since_says_that_a_number_lacks_its_unit() -> None:
+    with pytest.raises(BadDuration) as refused:
+        parse_since("30", datetime(2026, 11, 22, tzinfo=UTC))
+    assert refused.value.hint == "write 30s, 30m or 30h"
+
+
 def test_since_understands_ages_months_and_iso_times() -> None:
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
     assert parse_since("2h", now) == datetime(2026, 11, 21, 10, tzinfo=UTC)

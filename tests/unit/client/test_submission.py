@@ -99,6 +99,8 @@ def test_a_share_without_a_promise_needs_no_share_of_the_compute(sharing: str) -
             "--count two: this is not a number of cards",
             None,
         ),
+        # Its hint would name --memory 8, which is refused too.
+        ({"memory": "8"}, BadQuantity, "8 bytes? did you mean 8GiB?", "write 8GiB"),
         ({"memory": "8GiB"}, BadFraction, "--memory 8GiB without a share of the compute", None),
         (
             {"gpu": "none"},

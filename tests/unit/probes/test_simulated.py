@@ -99,7 +99,8 @@ def test_a_pool_beyond_the_limits_is_refused_with_the_limits(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["", " ", "x", "4x", "4xL40S,", "+", "4xL40S++T4", "!!", "🙂", "2x4xL40S+T4", "\0"]
+    "spec",
+    ["", " ", "x", "4", "2x8", "4x", "4xL40S,", "+", "4xL40S++T4", "!!", "🙂", "2x4xL40S+T4", "\0"],
 )
 def test_garbage_is_refused_with_examples_of_what_is_understood(spec: str) -> None:
     with pytest.raises((BadMachine, UnknownModel)) as caught:

@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { request } from '../../api/client'
+import { mayChangeOf, useSession } from '../../app/session'
 import { Answer } from '../../ui/Answer'
 import { formatCards, formatMoney, formatNumber, formatPercent, formatShare, UNKNOWN } from '../../ui/format'
 import { CopyButton, Empty, Page, Panel } from '../../ui/Page'
@@ -18,6 +19,7 @@ const MICRO = 1e6
 
 export function AdvicePage() {
   const { t } = useTranslation('advice')
+  const session = useSession().data
   const client = useQueryClient()
   const [since, setSince] = useState('30d')
   const [chosen, setChosen] = useState<Advice | null>(null)
@@ -67,7 +69,7 @@ export function AdvicePage() {
       {chosen && (
         <ResizeAll
           title={t('resizeTitle', { family: chosen.pattern })}
-          resizes={planResizes(chosen)}
+          resizes={planResizes(chosen).filter(({ run }) => mayChangeOf(run.user, session))}
           onDone={() => void client.invalidateQueries({ queryKey: ['advice'] })}
           onClose={() => setChosen(null)}
         />
@@ -78,6 +80,7 @@ export function AdvicePage() {
 
 function useColumns(choose: (family: Advice) => void): Column<Advice>[] {
   const { t } = useTranslation('advice')
+  const session = useSession().data
   return [
     {
       title: t('family'),
@@ -134,7 +137,7 @@ function useColumns(choose: (family: Advice) => void): Column<Advice>[] {
       title: t('running'),
       right: true,
       cell: (family) => {
-        const resizes = planResizes(family).length
+        const resizes = planResizes(family).filter(({ run }) => mayChangeOf(run.user, session)).length
         if (resizes === 0) return formatNumber(family.live.length)
         return (
           <Button size="compact-xs" variant="default" onClick={() => choose(family)}>

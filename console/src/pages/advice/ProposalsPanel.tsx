@@ -6,7 +6,7 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { request } from '../../api/client'
 import { send } from '../../api/lists'
-import { useSession } from '../../app/session'
+import { mayChangeOf, useSession } from '../../app/session'
 import { FormDialog } from '../../ui/FormDialog'
 import { formatCards, formatShare } from '../../ui/format'
 import { Empty, Panel } from '../../ui/Page'
@@ -21,12 +21,11 @@ export function ProposalsPanel({ families }: { families: readonly Advice[] }) {
   const { t } = useTranslation('advice')
   const client = useQueryClient()
   const session = useSession().data
-  const mayRun = session?.permissions.includes('run') ?? false
   const mayManage = session?.permissions.includes('manage-tenant') ?? false
   const [applied, setApplied] = useState<readonly Proposal[] | null>(null)
   const [silenced, setSilenced] = useState<Advice | null>(null)
   const proposals = listProposals(families)
-  const own = proposals.filter(({ resize }) => mayRun && (mayManage || resize.run.user === session?.user))
+  const own = proposals.filter(({ resize }) => mayChangeOf(resize.run.user, session))
   const renew = () => void client.invalidateQueries({ queryKey: ['advice'] })
   const columns: Column<Proposal>[] = [
     {

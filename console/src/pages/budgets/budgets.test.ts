@@ -33,10 +33,15 @@ const budget = (changes: object = {}) =>
 describe('amounts', () => {
   it('are micro-units of money and milliseconds of cards', () => {
     expect(parseAmount('5,000.25', 'money')).toBe(5_000_250_000)
+    expect(parseAmount('12,34,567', 'money')).toBe(1_234_567_000_000)
     expect(parseAmount('1.5', 'gpu-hours')).toBe(5_400_000)
   })
 
   it.each(['', '0', '-3', 'much', '1e30'])('are not %j', (text) => {
+    expect(parseAmount(text, 'money')).toBeNull()
+  })
+
+  it.each(['3,50', '1,5', '1.000,50', '1,5,000', ',500'])('have no comma but between thousands: %j', (text) => {
     expect(parseAmount(text, 'money')).toBeNull()
   })
 })
@@ -56,6 +61,12 @@ describe('a draft', () => {
       if (name !== 'force') expect([name, value]).toEqual([name, known[name as keyof Budget]])
     }
     expect(findFaults(makeDraft(known, '', 'UTC')).size).toBe(0)
+  })
+
+  it('sends a threshold that is typed with its sign', () => {
+    const draft = { ...makeDraft(budget(), '', 'UTC'), hold: '90 %', preempt: '130%' }
+    expect(findFaults(draft).size).toBe(0)
+    expect(makeBody(draft, false)).toMatchObject({ hold_percent: 90, preempt_percent: 130 })
   })
 
   it('names its faults', () => {

@@ -18,9 +18,13 @@ const sizeOf = (unit: string): number => (unit === 'money' ? MICRO : HOUR_MS)
 /** An amount of the API as money or card-hours. */
 export const toWritten = (amount: number, unit: string): number => amount / sizeOf(unit)
 
+/** Commas between thousands (or lakhs); any other comma may be a decimal one, which would be read a hundredfold. */
+const GROUPED = /^\d{1,3}(,\d{2,3})*,\d{3}(\.\d*)?$/
+
 /** What was typed as an amount of the API; null: no amount above zero. */
 export function parseAmount(text: string, unit: string): number | null {
-  const typed = text.trim().replace(/,/g, '')
+  const written = text.trim()
+  const typed = GROUPED.test(written) ? written.replaceAll(',', '') : written
   const value = Number(typed)
   if (typed === '' || !Number.isFinite(value) || value <= 0) return null
   const amount = Math.round(value * sizeOf(unit))
@@ -92,8 +96,8 @@ export function makeBody(draft: Draft, force: boolean): BudgetBody {
     unit: draft.unit,
     amount: parseAmount(draft.amount, draft.unit) ?? 0,
     warn_percents: parsePercents(draft.warn) ?? [],
-    hold_percent: Number(draft.hold),
-    preempt_percent: Number(draft.preempt),
+    hold_percent: parsePercents(draft.hold)?.[0] ?? 0,
+    preempt_percent: parsePercents(draft.preempt)?.[0] ?? 0,
     grace_seconds: Math.round(Number(draft.graceHours) * HOUR_SECONDS),
     on_limit: draft.onLimit,
     force,

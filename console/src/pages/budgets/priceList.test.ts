@@ -34,6 +34,15 @@ const list = (name: string, from: number, rates: Rate[]): PriceList => ({
 describe('a draft of prices', () => {
   const old = list('winter', NOW - 30 * 24 * HOUR, [rate('*', 2), rate('H200', 3.5, { from_hour: 22, until_hour: 8 })])
 
+  it('shows percentages as they were typed', () => {
+    const parts = { preemptible_discount_milli: 290, tax_basis_points: 700, reserved_milli: 570 }
+    expect(makeDraft({ ...old, ...parts }, false, NOW, 'UTC')).toMatchObject({
+      discountPercent: '29',
+      taxPercent: '7',
+      reservedPercent: '57',
+    })
+  })
+
   it('begins at the next whole hour with the prices of the list before', () => {
     const draft = makeDraft(old, true, NOW, 'UTC')
     expect(findFaults(draft, NOW)).toEqual(new Set())

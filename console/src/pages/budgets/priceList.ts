@@ -67,6 +67,9 @@ export const makeRate = (key: number, rate?: Rate): RateDraft => ({
   untilHour: rate?.until_hour == null ? '' : String(rate.until_hour),
 })
 
+/** Parts of a whole as the percentage that was typed; one division, so that 7 % is not 7.000000000000001. */
+const toPercent = (parts: number | undefined, whole: number): string => String((parts ?? 0) / (whole / 100))
+
 /** The draft of a list; or of the next one, which begins with the prices of the one before. */
 export function makeDraft(list: PriceList | null, isNext: boolean, nowMs: number, timezone: string): PriceDraft {
   const from = list === null || isNext ? toInput(findNextHour(nowMs)) : toInput(list.from_ns / NS_PER_MS)
@@ -76,9 +79,9 @@ export function makeDraft(list: PriceList | null, isNext: boolean, nowMs: number
     currency: list?.currency ?? '',
     timezone: list?.timezone ?? timezone,
     rule: list?.rule ?? 'max',
-    discountPercent: String(((list?.preemptible_discount_milli ?? 0) / MILLI) * 100),
-    taxPercent: String(((list?.tax_basis_points ?? 0) / BASIS_POINTS) * 100),
-    reservedPercent: String(((list?.reserved_milli ?? 0) / MILLI) * 100),
+    discountPercent: toPercent(list?.preemptible_discount_milli, MILLI),
+    taxPercent: toPercent(list?.tax_basis_points, BASIS_POINTS),
+    reservedPercent: toPercent(list?.reserved_milli, MILLI),
     rates: (list?.rates ?? [undefined]).map((rate, place) => makeRate(place, rate)),
   }
 }

@@ -7,7 +7,7 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { explainJob, getJob, hasEnded, type Job } from '../../api/jobs'
 import { Problem } from '../../api/problem'
-import { useSession } from '../../app/session'
+import { mayChangeOf, useSession } from '../../app/session'
 import { formatBytes, formatClock, formatDuration, formatShare, secondsBetween, UNKNOWN } from '../../ui/format'
 import { Empty, Fact, Page, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
@@ -36,7 +36,8 @@ export function JobPage() {
     queryFn: () => getJob(id),
     refetchInterval: (query) => (query.state.data?.state === 'running' ? SAMPLE_MS : false),
   })
-  if (answer.data) return <JobView job={answer.data} />
+  // A dialog, a terminal and a refusal are of one job: another one begins without them.
+  if (answer.data) return <JobView key={id} job={answer.data} />
   const isMissing = answer.error instanceof Problem && answer.error.status === NOT_FOUND
   return (
     <Page title={id}>
@@ -62,12 +63,13 @@ function JobView({ job }: { job: Job }) {
   const session = useSession()
   const [dialog, setDialog] = useState<'stop' | 'resize' | null>(null)
   const close = () => setDialog(null)
-  const mayAct = session.data?.permissions.includes('run') ?? false
+  const mayRun = session.data?.permissions.includes('run') ?? false
+  const mayChange = mayChangeOf(job.user, session.data)
   const isLive = !hasEnded(job)
   // To enter a job is to act as its user.
   const isOwn = session.data?.user === job.user && session.data.tenant === job.tenant
   const mayManage = session.data?.permissions.includes('manage-pool') ?? false
-  const mayEnter = mayAct && job.state === 'running' && (isOwn || mayManage)
+  const mayEnter = mayRun && job.state === 'running' && (isOwn || mayManage)
   const isPrivate = job.private
   return (
     <Page
@@ -86,9 +88,9 @@ function JobView({ job }: { job: Job }) {
       }
       command={`gpupool show ${job.id}`}
       actions={
-        mayAct && (
+        mayRun && (
           <>
-            {job.state === 'running' && (
+            {mayChange && job.state === 'running' && (
               <Button variant="default" onClick={() => setDialog('resize')}>
                 {t('resize')}
               </Button>
@@ -96,7 +98,7 @@ function JobView({ job }: { job: Job }) {
             <Button variant="default" component={Link} to="/request" search={{ clone: job.id } as never}>
               {t('clone')}
             </Button>
-            {isLive && (
+            {mayChange && isLive && (
               <Button className="danger" variant="outline" onClick={() => setDialog('stop')}>
                 {t('stop')}
               </Button>
@@ -120,7 +122,7 @@ function JobView({ job }: { job: Job }) {
         <div className="grid">
           <CardsPanel job={job} />
           <UsePanel job={job} />
-          {job.state === 'running' && job.count > 0 && <IdlePanel job={job} mayAct={mayAct} />}
+          {job.state === 'running' && job.count > 0 && <IdlePanel job={job} mayAct={mayChange} />}
           <FactsPanel job={job} />
         </div>
       </div>

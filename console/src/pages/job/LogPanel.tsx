@@ -6,12 +6,11 @@ import { useTranslation } from 'react-i18next'
 import { formatNumber } from '../../ui/format'
 import { Panel } from '../../ui/Page'
 import { useRefusalWords } from '../../ui/Refusal'
+import { decideFollowing } from './follow'
 import type { LogLine } from './logLines'
 import { useLog } from './useLog'
 
 const LINE_PIXELS = 19
-/** Distance from the end at which the log still follows it. */
-const NEAR_PIXELS = 30
 
 /** The live log of a job, with a search; lines are text, never markup. */
 export function LogPanel(props: { job: string }) {
@@ -36,10 +35,13 @@ export function LogPanel(props: { job: string }) {
   useEffect(() => {
     if (isFollowing && count > 0) view.scrollToIndex(count - 1, { align: 'end' })
   }, [count, isFollowing, view])
-  const onWheel = () => {
+  const top = useRef(0)
+  const onScroll = () => {
     const element = box.current
     if (element === null) return
-    setFollowing(element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PIXELS)
+    const before = top.current
+    top.current = element.scrollTop
+    setFollowing(decideFollowing(isFollowing, before, element))
   }
   return (
     <Panel
@@ -68,7 +70,7 @@ export function LogPanel(props: { job: string }) {
         </>
       }
     >
-      <div ref={box} className="log" tabIndex={0} role="log" aria-live="off" aria-label={t('log')} onWheel={onWheel}>
+      <div ref={box} className="log" tabIndex={0} role="log" aria-live="off" aria-label={t('log')} onScroll={onScroll}>
         {log.problem && <p className="empty">{words(log.problem).sentence}</p>}
         {log.dropped > 0 && <p className="empty">{t('dropped', { count: log.dropped })}</p>}
         {count === 0 && !log.problem && <p className="empty">{query ? t('noLine', { query }) : t('noLog')}</p>}

@@ -6,8 +6,15 @@ import { type Job, stopJob } from '../../api/jobs'
 import { formatDuration, formatShare, secondsBetween } from '../../ui/format'
 import { Fact } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { findLoss, readGrace, type StopLoss } from './stop'
 
 const DEFAULT_GRACE_SECONDS = 10
+const LOSSES: Record<StopLoss, string> = {
+  each: 'stopLosesEach',
+  place: 'stopLosesPlace',
+  since: 'stopLosesSince',
+  all: 'stopLosesAll',
+}
 
 /** The plan of a stop: what ends and what is lost, before anything happens. */
 export function StopDialog(props: { job: Job; onClose: () => void }) {
@@ -18,14 +25,14 @@ export function StopDialog(props: { job: Job; onClose: () => void }) {
   const [isWholeArray, setWholeArray] = useState(false)
   const array = job.array ?? null
   const stop = useMutation({
-    mutationFn: () => stopJob(isWholeArray && array !== null ? array : job.id, Number(grace) || 0),
+    mutationFn: () => stopJob(isWholeArray && array !== null ? array : job.id, readGrace(grace)),
     onSuccess: () => {
       void queries.invalidateQueries({ queryKey: ['job', job.id] })
       void queries.invalidateQueries({ queryKey: ['jobs'] })
       props.onClose()
     },
   })
-  const hasRun = job.started_ns !== null && job.started_ns !== undefined
+  const loss = findLoss(job, isWholeArray)
   return (
     <Modal
       opened
@@ -39,14 +46,16 @@ export function StopDialog(props: { job: Job; onClose: () => void }) {
           {job.user} · {job.tenant}
         </Fact>
         <Fact name={t('stopFrees')}>
-          {hasRun ? formatShare(job.gpu_milli, job.memory_bytes, job.count) : t('stopFreesNothing')}
+          {loss === 'each'
+            ? t('stopFreesEach')
+            : loss === 'place'
+              ? t('stopFreesNothing')
+              : formatShare(job.gpu_milli, job.memory_bytes, job.count)}
         </Fact>
         <Fact name={t('stopLoses')}>
-          {!hasRun
-            ? t('stopLosesPlace')
-            : job.saved_ns
-              ? t('stopLosesSince', { time: formatDuration(secondsBetween(job.saved_ns)) })
-              : t('stopLosesAll', { time: formatDuration(secondsBetween(job.started_ns)) })}
+          {t(LOSSES[loss], {
+            time: formatDuration(secondsBetween(loss === 'since' ? job.saved_ns : job.started_ns)),
+          })}
         </Fact>
       </dl>
       {array !== null && (
@@ -57,7 +66,7 @@ export function StopDialog(props: { job: Job; onClose: () => void }) {
           onChange={(event) => setWholeArray(event.currentTarget.checked)}
         />
       )}
-      {hasRun && (
+      {loss !== 'place' && (
         <NumberInput
           mt="md"
           label={t('grace')}

@@ -25,6 +25,22 @@ describe('LogLines', () => {
     expect([log.lines.length, log.dropped, log.lines.at(-1)?.number]).toEqual([20_000, 5000, 25_000])
   })
 
+  it('keeps of a progress bar without an end what is shown alone', () => {
+    const log = new LogLines()
+    for (let step = 0; step < 2000; step += 1) log.push(bytes(`\r${step} of 2000`))
+    expect(texts(log)).toEqual(['1999 of 2000'])
+    expect(JSON.stringify(log).length).toBeLessThan(500)
+    log.push(bytes('\r\ndone\n'))
+    expect(texts(log)).toEqual(['1999 of 2000', 'done'])
+  })
+
+  it('ends a line that has no end', () => {
+    const log = new LogLines()
+    for (let part = 0; part < 40; part += 1) log.push(bytes('x'.repeat(100_000)))
+    expect(log.lines.length).toBeGreaterThan(10)
+    expect(texts(log).join('').length).toBe(4_000_000)
+  })
+
   it('reads the base64 of the API', () => {
     expect([...decodePiece('AP8K')]).toEqual([0, 255, 10])
   })

@@ -1,5 +1,7 @@
 // The lines of a job's log as a page shows them: text only, the newest lines, no control codes.
 
+/** Characters of one line; a longer one goes on in the next. */
+const MOST_CHARACTERS = 64 * 1024
 /** Lines in memory; what is older is in `gpupool logs`. */
 const MOST_LINES = 20_000
 const ESC = '\\u001b'
@@ -30,7 +32,11 @@ export class LogLines {
   /** Take a piece of the log; a character may be cut between two pieces. */
   push(bytes: Uint8Array): void {
     const parts = (this.rest + this.decoder.decode(bytes, { stream: true })).split('\n')
-    this.rest = parts.pop() ?? ''
+    this.rest = shorten(parts.pop() ?? '')
+    while (this.rest.length > MOST_CHARACTERS) {
+      parts.push(this.rest.slice(0, MOST_CHARACTERS))
+      this.rest = this.rest.slice(MOST_CHARACTERS)
+    }
     const fresh = parts.map((part) => this.number(clean(part)))
     const lines = this.lines.concat(fresh)
     const excess = Math.max(0, lines.length - MOST_LINES)
@@ -48,6 +54,12 @@ export class LogLines {
     this.count += 1
     return { number: this.count, text }
   }
+}
+
+/** Drop what a progress bar has written over: its line has no end for hours. */
+function shorten(line: string): string {
+  const end = line.replace(/\r+$/, '').length
+  return line.slice(line.lastIndexOf('\r', end - 1) + 1)
 }
 
 /** A progress bar writes a line again and again, each after a carriage return: the last one counts. */

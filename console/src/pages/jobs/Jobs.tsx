@@ -4,7 +4,7 @@ import { useDebouncedCallback, useMediaQuery } from '@mantine/hooks'
 import { IconBookmarkPlus, IconPlus, IconSearch, IconX } from '@tabler/icons-react'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useMemo, useState } from 'react'
+import { useEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { listJobs } from '../../api/jobs'
 import { useSession } from '../../app/session'
@@ -99,7 +99,18 @@ function FilterBar(props: { filter: ListFilter; setFilter: (filter: ListFilter) 
   const [saved, setSaved] = useState<View[]>(loadViews)
   const [isSaving, setSaving] = useState(false)
   const [text, setText] = useState(props.filter.q)
-  const search = useDebouncedCallback((q: string) => props.setFilter({ ...props.filter, q }), TYPING_MS)
+  const { q: asked } = props.filter
+  const searched = useRef(asked)
+  const search = useDebouncedCallback((q: string) => {
+    searched.current = q
+    props.setFilter({ ...props.filter, q })
+  }, TYPING_MS)
+  useEffect(() => {
+    // A view, the menu or "show all" asks for something else: the field says so.
+    if (asked === searched.current) return
+    searched.current = asked
+    setText(asked)
+  }, [asked])
   const views = [...listBuiltInViews(session.data?.user ?? ''), ...saved]
   const current = views.find((view) => isSameFilter(view.filter, props.filter))
   const change = (next: View[]) => {

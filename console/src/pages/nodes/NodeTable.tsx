@@ -11,10 +11,9 @@ interface NodeTableProps {
   readonly nodes: readonly PoolNode[]
   readonly chosen: string | null
   onChoose(node: string | null): void
-  onEnd(): void
 }
 
-export function NodeTable({ nodes, chosen, onChoose, onEnd }: NodeTableProps) {
+export function NodeTable({ nodes, chosen, onChoose }: NodeTableProps) {
   const { t } = useTranslation('nodes')
   return (
     <VirtualTable
@@ -22,7 +21,6 @@ export function NodeTable({ nodes, chosen, onChoose, onEnd }: NodeTableProps) {
       label={t('nodes')}
       count={nodes.length}
       rowHeight={ROW_HEIGHT}
-      onEnd={onEnd}
       head={
         <tr>
           <th>{t('node')}</th>

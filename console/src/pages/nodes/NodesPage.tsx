@@ -1,6 +1,6 @@
 // Nodes and cards: their state and health, what holds them, and adopting, draining, releasing them.
 import { Button, Checkbox, Select } from '@mantine/core'
-import { useInfiniteQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { useSession } from '../../app/session'
@@ -32,13 +32,8 @@ const NO_FILTER: CardFilter = { state: null, health: null, node: null }
 export function NodesPage() {
   const { t } = useTranslation('nodes')
   const [filter, setFilter] = useState<CardFilter>(NO_FILTER)
-  const nodes = useInfiniteQuery({
-    queryKey: ['nodes'],
-    queryFn: ({ pageParam, signal }) => listNodes(pageParam, signal),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.next,
-  })
-  const all = useMemo(() => nodes.data?.pages.flatMap((page) => page.items) ?? [], [nodes.data])
+  const nodes = useQuery({ queryKey: ['nodes'], queryFn: listNodes })
+  const all = nodes.data ?? []
   return (
     <Page title={t('title')} sentence={useFact(all, nodes.isSuccess)} command="gpupool gpus">
       <Answer query={nodes}>
@@ -46,12 +41,7 @@ export function NodesPage() {
         {all.length > 0 && (
           <div className="grid">
             <Panel flush title={t('nodes')}>
-              <NodeTable
-                nodes={all}
-                chosen={filter.node}
-                onChoose={(node) => setFilter({ ...filter, node })}
-                onEnd={() => void (nodes.hasNextPage && nodes.fetchNextPage())}
-              />
+              <NodeTable nodes={all} chosen={filter.node} onChoose={(node) => setFilter({ ...filter, node })} />
             </Panel>
             <Cards filter={filter} onFilter={setFilter} />
           </div>

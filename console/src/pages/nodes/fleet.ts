@@ -1,5 +1,6 @@
 // Nodes and cards as the server describes them, and what may be done with cards.
 import { request } from '../../api/client'
+import { listAll } from '../../api/lists'
 
 /** As much of `GET /api/v1/nodes` as the page shows. */
 export interface PoolNode {
@@ -69,10 +70,8 @@ export interface Page<Item> {
 /** Rows of one answer; the next answer is asked for when the table is scrolled to its end. */
 const PAGE_ROWS = 200
 
-/** One page of the nodes. */
-export function listNodes(after: string | null, signal: AbortSignal): Promise<Page<PoolNode>> {
-  return request(`/api/v1/nodes?${writeQuery({ after, limit: PAGE_ROWS })}`, { signal })
-}
+/** All nodes: the page says how many there are, and how many of them are ready. */
+export const listNodes = (): Promise<PoolNode[]> => listAll<PoolNode>('/api/v1/nodes')
 
 /** One page of the cards, filtered by the server. */
 export function listCards(filter: CardFilter, after: string | null, signal: AbortSignal): Promise<Page<PoolCard>> {

@@ -5,7 +5,7 @@ import { useTranslation } from 'react-i18next'
 import { apiPath, send } from '../../api/lists'
 import type { components } from '../../api/schema'
 import { FormDialog } from '../../ui/FormDialog'
-import { splitWords } from './people'
+import { isTaken, splitWords } from './people'
 
 export type Provider = components['schemas']['ProviderOut']
 
@@ -35,11 +35,13 @@ function readValues(settings: object | null | undefined): Values {
 interface ProviderDialogProps {
   /** Null: a new one. */
   readonly provider: Provider | null
+  /** Names of the providers that there are. */
+  readonly names: readonly string[]
   onDone(): void
   onClose(): void
 }
 
-export function ProviderDialog({ provider, onDone, onClose }: ProviderDialogProps) {
+export function ProviderDialog({ provider, names, onDone, onClose }: ProviderDialogProps) {
   const { t } = useTranslation('people')
   const [kind, setKind] = useState<Provider['kind']>(provider?.kind ?? 'oidc')
   const [name, setName] = useState(provider?.name ?? '')
@@ -47,7 +49,8 @@ export function ProviderDialog({ provider, onDone, onClose }: ProviderDialogProp
   const [values, setValues] = useState<Values>(() => readValues(provider?.oidc ?? provider?.ldap))
   const [scopes, setScopes] = useState((provider?.oidc?.scopes ?? ['openid', 'profile', 'email']).join(' '))
   const fields: readonly string[] = kind === 'oidc' ? OIDC_FIELDS : LDAP_FIELDS
-  const isReady = name.trim() !== '' && fields.every((field) => !NEEDED.has(field) || values[field]?.trim())
+  const isDouble = provider === null && isTaken(name, names)
+  const isFilled = name.trim() !== '' && fields.every((field) => !NEEDED.has(field) || values[field]?.trim())
   const act = () => {
     const before = kind === 'oidc' ? provider?.oidc : provider?.ldap
     const settings: Record<string, unknown> = { ...before }
@@ -67,7 +70,7 @@ export function ProviderDialog({ provider, onDone, onClose }: ProviderDialogProp
     <FormDialog
       title={provider === null ? t('newProvider') : t('changeProvider', { provider: provider.name })}
       confirm={t('saveProvider')}
-      isReady={isReady}
+      isReady={isFilled && !isDouble}
       fieldOfCode={{ 'GP-1003': 'name' }}
       wide
       act={act}
@@ -88,7 +91,7 @@ export function ProviderDialog({ provider, onDone, onClose }: ProviderDialogProp
               <TextInput
                 label={t('name')}
                 value={name}
-                error={problem('name') ?? problem('provider')}
+                error={isDouble ? t('providerTaken') : (problem('name') ?? problem('provider'))}
                 data-autofocus
                 onChange={(event) => setName(event.currentTarget.value)}
               />

@@ -93,7 +93,9 @@ export function SignOn() {
       </Panel>
       <Rules providers={names} />
       <LoginForecast providers={names} />
-      {open?.act === 'put' && <ProviderDialog provider={open.provider} onDone={done} onClose={() => setOpen(null)} />}
+      {open?.act === 'put' && (
+        <ProviderDialog provider={open.provider} names={names} onDone={done} onClose={() => setOpen(null)} />
+      )}
       {open?.act === 'delete' && (
         <FormDialog
           title={t('deleteProviderTitle', { provider: open.provider.name })}

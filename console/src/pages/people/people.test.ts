@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { filterRows, listRoles, moveEntry, nameBrowser, parseDays, splitWords } from './people'
+import { filterRows, isTaken, listRoles, moveEntry, nameBrowser, parseDays, splitWords } from './people'
 
 describe('roles that a viewer may give', () => {
   const session = (permissions: string[]) => ({ permissions }) as never
@@ -64,4 +64,8 @@ describe('nameBrowser', () => {
 
 it('splitWords takes commas and spaces', () => {
   expect(splitWords(' gpu-nlp, staff  ops,')).toEqual(['gpu-nlp', 'staff', 'ops'])
+})
+
+it('a new provider does not take the name of another one', () => {
+  expect(['corp', ' corp ', 'corp2'].map((name) => isTaken(name, ['corp', 'lab']))).toEqual([true, true, false])
 })

@@ -53,6 +53,9 @@ export function parseDays(text: string): number | null | undefined {
   return Number.isInteger(days) && days >= 1 && days <= 3650 ? days * DAY_SECONDS : undefined
 }
 
+/** Whether a new thing would replace another one: the server sets what has its name. */
+export const isTaken = (name: string, names: readonly string[]): boolean => names.includes(name.trim())
+
 /** Words of a list that is typed with commas or spaces between them. */
 export const splitWords = (text: string): string[] => text.split(/[\s,]+/).filter((word) => word !== '')
 

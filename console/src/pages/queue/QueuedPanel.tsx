@@ -10,7 +10,7 @@ import { Fact, Panel } from '../../ui/Page'
 import { ServerText } from '../../ui/ServerText'
 import { Tenant } from '../../ui/ShareBar'
 import { Swatch } from '../../ui/Swatch'
-import type { Queued } from './queued'
+import { findAheadText, type Queued } from './queued'
 
 /** As much of `GET /api/v1/jobs/{job}/explain` as the panel shows. */
 interface Explanation {
@@ -80,6 +80,7 @@ function Reasons({ id, reason }: { id: string; reason: string | null }) {
     queryFn: () => request<Explanation>(`/api/v1/jobs/${encodeURIComponent(id)}/explain`),
   })
   const explanation = found.data
+  const ahead = findAheadText(explanation?.ahead ?? null)
   return (
     <Answer query={found}>
       {explanation && (
@@ -88,9 +89,7 @@ function Reasons({ id, reason }: { id: string; reason: string | null }) {
           <p className="small sub">
             <ServerText text={explanation.sentence} />
           </p>
-          <p className="small sub">
-            {explanation.ahead === 0 ? t('aheadNone') : t('ahead', { count: explanation.ahead ?? 0 })}
-          </p>
+          {ahead !== null && <p className="small sub">{t(ahead, { count: explanation.ahead ?? 0 })}</p>}
           <Help explanation={explanation} />
         </>
       )}

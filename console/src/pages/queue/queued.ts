@@ -17,6 +17,12 @@ export interface Queued {
   start_chance_pct: number | null
 }
 
+/** The text that says how many jobs are ahead of one; null: of a job that waits for an instant or for money none is. */
+export function findAheadText(ahead: number | null): 'aheadNone' | 'ahead' | null {
+  if (ahead === null) return null
+  return ahead === 0 ? 'aheadNone' : 'ahead'
+}
+
 /** What tells two entries apart. */
 export function keyOf(item: Queued): string {
   return item.id ?? `place ${item.place}`

@@ -11,7 +11,7 @@ import { Scroll } from '../../ui/Scroll'
 import { Swatch } from '../../ui/Swatch'
 import { QuotaBar } from './QuotaBar'
 import { QuotaPanel } from './QuotaPanel'
-import { findScale, listRows, type QuotaNode, type QuotaRow } from './tree'
+import { findChosen, findScale, keyOf, listRows, type QuotaNode, type QuotaRow } from './tree'
 import './quotas.css'
 
 export function QuotasPage() {
@@ -64,8 +64,7 @@ function QuotaTree({ rows, capacity, mayChange }: QuotaTreeProps) {
   const { t } = useTranslation('quotas')
   const [chosen, setChosen] = useState<string | null>(null)
   const scale = findScale(rows, capacity)
-  const found = rows.find((row) => row.node.name === chosen && row.node.kind !== 'pool')
-  const selected = found ?? rows.find((row) => row.node.kind !== 'pool')
+  const selected = findChosen(rows, chosen)
   return (
     <div className="grid gs quota-grid">
       <Panel flush title={t('tree')} right={<Legend />}>
@@ -86,11 +85,11 @@ function QuotaTree({ rows, capacity, mayChange }: QuotaTreeProps) {
             <tbody>
               {rows.map((row) => (
                 <Row
-                  key={`${row.node.kind} ${row.node.name}`}
+                  key={keyOf(row.node)}
                   row={row}
                   scale={scale}
                   chosen={row === selected}
-                  onChoose={() => setChosen(row.node.name)}
+                  onChoose={() => setChosen(keyOf(row.node))}
                 />
               ))}
             </tbody>
@@ -99,7 +98,7 @@ function QuotaTree({ rows, capacity, mayChange }: QuotaTreeProps) {
       </Panel>
       {selected ? (
         <QuotaPanel
-          key={`${selected.node.kind} ${selected.node.name}`}
+          key={keyOf(selected.node)}
           row={selected}
           rows={rows}
           capacity={capacity}

@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { compareChange, findScale, listRows, parseCards, type QuotaNode, type QuotaRow } from './tree'
+import {
+  compareChange,
+  findChosen,
+  findScale,
+  keyOf,
+  listRows,
+  parseCards,
+  type QuotaNode,
+  type QuotaRow,
+} from './tree'
 
 function makeNode(
   kind: QuotaNode['kind'],
@@ -34,6 +43,16 @@ const findRow = (name: string): QuotaRow => {
   if (!row) throw new Error(`no row ${name}`)
   return row
 }
+
+test('a tenant is chosen beside a cohort of its name', () => {
+  const rows = listRows([
+    makeNode('pool', 'pool', null, [0, null, 0, 0, 0]),
+    makeNode('cohort', 'vision', null, [8_000, null, 0, 0, 0]),
+    makeNode('tenant', 'vision', 'vision', [4_000, null, 0, 0, 0]),
+  ])
+  for (const row of rows.slice(1)) expect(findChosen(rows, keyOf(row.node))).toBe(row)
+  expect(findChosen(rows, null)).toBe(rows[1])
+})
 
 test('listRows gives each node its depth and its limit', () => {
   expect(ROWS.map((row) => [row.node.name, row.level, row.limitMilli])).toEqual([

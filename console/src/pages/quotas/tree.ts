@@ -29,6 +29,13 @@ export interface QuotaNode {
 export const COMPUTE = 'gpu'
 export const MEMORY = 'memory'
 
+/** What tells two nodes apart: a tenant may have the name of a cohort. */
+export const keyOf = (node: Pick<QuotaNode, 'kind' | 'name'>): string => `${node.kind} ${node.name}`
+
+/** The row that was chosen; the first one below the pool where none is. */
+export const findChosen = (rows: readonly QuotaRow[], chosen: string | null): QuotaRow | undefined =>
+  rows.find((row) => keyOf(row.node) === chosen) ?? rows.find((row) => row.node.kind !== 'pool')
+
 export interface QuotaRow {
   readonly node: QuotaNode
   readonly level: number

@@ -5,15 +5,16 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { makeKey } from '../../api/client'
-import { getJob } from '../../api/jobs'
 import { type Preview, previewJob, submitJob } from '../../api/preview'
-import { Problem } from '../../api/problem'
+import { isRefused, Problem } from '../../api/problem'
 import { writeFieldProblem } from '../../ui/FormDialog'
 import { Page } from '../../ui/Page'
+import { Refusal } from '../../ui/Refusal'
 import { NotebookButton } from '../../workspace/NotebookButton'
 import { buildBody, cloneJob, FIRST_TEMPLATE, type Form, findField, isFault, TEMPLATES } from './form'
 import { PreviewPanel } from './PreviewPanel'
 import { RequestForm } from './RequestForm'
+import { askSource } from './source'
 import { WrittenPanel } from './WrittenPanel'
 
 const TYPING_MS = 300
@@ -25,7 +26,7 @@ export function Request() {
   const { clone } = useSearch({ strict: false }) as { clone?: string }
   const [template, setTemplate] = useState(clone ? '' : FIRST_TEMPLATE)
   const [form, setForm] = useState<Form>(TEMPLATES[FIRST_TEMPLATE] as Form)
-  const source = useQuery({ queryKey: ['job', clone], queryFn: () => getJob(clone ?? ''), enabled: Boolean(clone) })
+  const source = useQuery(askSource(clone))
   useEffect(() => {
     if (source.data) setForm(cloneJob(source.data))
   }, [source.data])
@@ -38,7 +39,6 @@ export function Request() {
     queryFn: isFault(body) ? skipToken : ({ signal }: { signal: AbortSignal }) => previewJob(body, signal),
     placeholderData: (previous: Preview | undefined) => previous,
     staleTime: 2000,
-    retry: false,
   })
   const key = useRef(makeKey())
   const submit = useMutation({
@@ -84,6 +84,7 @@ export function Request() {
         </>
       }
     >
+      {source.isError && <Refusal error={source.error} />}
       <form
         className="grid request"
         onSubmit={(event) => {
@@ -107,7 +108,7 @@ export function Request() {
             error={submit.error ?? (preview.isError ? preview.error : null)}
             isOld={preview.isPlaceholderData || settled !== form}
             isSubmitting={submit.isPending}
-            canSubmit={fault === null && !preview.isError && preview.data?.outcome !== 'never'}
+            canSubmit={fault === null && !isRefused(preview.error) && preview.data?.outcome !== 'never'}
             form={form}
           />
           <WrittenPanel command={preview.data?.command ?? null} manifest={preview.data?.manifest ?? null} />

@@ -13,7 +13,6 @@ export function useInstants(cron: string, timeZone: string): UseQueryResult<numb
     queryKey: ['schedule-instants', settled, timeZone],
     queryFn: settled === '' ? skipToken : () => listInstants(settled, timeZone),
     placeholderData: keepPreviousData,
-    retry: false,
   })
 }
 

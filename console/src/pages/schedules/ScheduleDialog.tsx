@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Tagged } from '../../api/lists'
 import type { JobBody } from '../../api/preview'
-import { Problem } from '../../api/problem'
+import { isRefused, Problem } from '../../api/problem'
 import { renderTemplate } from '../../api/templates'
 import { useSession } from '../../app/session'
 import { Conflict, useConflict } from '../../ui/Conflict'
@@ -68,7 +68,7 @@ export function ScheduleDialog({ schedule, onDone, onClose }: ScheduleDialogProp
   const isReady =
     (before !== null || draft.name.trim() !== '') &&
     isDeadline(draft.deadlineMinutes) &&
-    !instants.isError &&
+    !isRefused(instants.error) &&
     fault === null &&
     (source !== 'template' || isFilled(chosen))
 

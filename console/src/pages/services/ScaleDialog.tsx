@@ -4,6 +4,7 @@ import { useDebouncedValue } from '@mantine/hooks'
 import { keepPreviousData, skipToken, type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { isRefused } from '../../api/problem'
 import { FormDialog, findProblem } from '../../ui/FormDialog'
 import { formatNumber } from '../../ui/format'
 import { Fact } from '../../ui/Page'
@@ -41,7 +42,6 @@ export function ScaleDialog({ service, onDone, onClose }: DialogProps) {
     queryKey: ['services', service.id, 'plan', makeChange(settled)],
     queryFn: findFaults(settled).size > 0 ? skipToken : () => planChange(service.id, makeChange(settled)),
     placeholderData: keepPreviousData,
-    retry: false,
   })
   const set = (part: Partial<RuleDraft>) => setDraft({ ...draft, ...part })
   const sayFault = (field: 'least' | 'most' | 'target') => {
@@ -63,7 +63,7 @@ export function ScaleDialog({ service, onDone, onClose }: DialogProps) {
     <FormDialog
       title={t('scaleTitle', { name: service.name })}
       confirm={t('scaleNow', { name: service.name })}
-      isReady={faults.size === 0 && !plan.isError}
+      isReady={faults.size === 0 && !isRefused(plan.error)}
       fieldOfCode={FIELD_OF_CODE}
       wide
       act={() => changeService(service.id, makeChange(draft))}

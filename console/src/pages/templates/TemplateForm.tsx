@@ -56,7 +56,6 @@ export function TemplateForm({ template }: { template: Template }) {
       : skipToken,
     placeholderData: (previous: Answer | undefined) => previous,
     staleTime: 2000,
-    retry: false,
   })
   const shownName = answer.data?.rendering.job.name ?? null
   const key = useRef(makeKey())

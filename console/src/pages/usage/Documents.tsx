@@ -16,7 +16,7 @@ import { Refusal } from '../../ui/Refusal'
 import { Tenant as TenantName } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
-import { toCardHours } from './books'
+import { findBooks, toCardHours } from './books'
 
 type Statement = components['schemas']['StatementOut']
 type Seal = components['schemas']['SealOut']
@@ -93,7 +93,7 @@ export function Documents({ month, isOver }: { month: string; isOver: boolean })
         {found && (
           <dl className="facts">
             <Fact name={t('books')}>
-              <State state={!found.sealed ? 'open' : seal && !seal.intact ? 'changed' : 'intact'} />
+              <State state={findBooks(found.sealed, seal)} />
             </Fact>
             {found.sha256 !== null && (
               <Fact name={t('sum')}>

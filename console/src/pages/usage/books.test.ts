@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import {
+  findBooks,
   findKept,
   findMeasured,
   findUnused,
@@ -20,6 +21,13 @@ import {
 function makeRow(kind: ReportRow['kind'], card_milliseconds: number, more = {}): ReportRow {
   return { kind, card_milliseconds, memory_mib_seconds: 0, ...more }
 }
+
+test('books are called intact by those alone that have read the seal', () => {
+  expect(findBooks(false, undefined)).toBe('open')
+  expect(findBooks(true, undefined)).toBe('sealed')
+  expect(findBooks(true, { intact: true })).toBe('intact')
+  expect(findBooks(true, { intact: false })).toBe('changed')
+})
 
 const ROWS = [
   makeRow('idle', 500),

@@ -150,6 +150,13 @@ export function groupByModel(rows: readonly ReportRow[]): ReportRow[] {
   return sortRows([...sums.values()])
 }
 
+/** What is known of a month's books: whether a seal still holds is for those to say that have read the seals. */
+export function findBooks(isSealed: boolean, seal: { intact: boolean } | undefined): string {
+  if (!isSealed) return 'open'
+  if (seal === undefined) return 'sealed'
+  return seal.intact ? 'intact' : 'changed'
+}
+
 const CSV_COLUMNS = [
   'kind',
   'tenant',

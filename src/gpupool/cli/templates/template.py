@@ -14,6 +14,7 @@ from gpupool.cli.templates.use import run_template
 from gpupool.client.yaml_text import BadYaml, read_documents
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
+from gpupool.terminal.language import is_chinese
 from gpupool.terminal.listing import describe_instant
 from gpupool.terminal.output import (
     Row,
@@ -173,7 +174,7 @@ def _show_template(options: argparse.Namespace, context: CommandContext) -> int:
         ("template", f"{found['name']} version {document['version']}"),
         ("of", found["tenant"] or "all tenants"),
         ("state", state),
-        ("does", document["summary"]["en"]),
+        ("does", _choose_words(document["summary"])),
         ("needs", ", ".join(document["programs"])),
     ]
     sys.stdout.write(format_pairs([fact for fact in facts if fact[1]]) + "\n\n")
@@ -273,6 +274,11 @@ def _drop_defaults(part: Any) -> Any:
     return part
 
 
+def _choose_words(words: dict[str, str | None]) -> str:
+    """Choose what a template says in the language of the command line; not each has Chinese."""
+    return (words.get("zh") if is_chinese() else None) or str(words["en"])
+
+
 def _format_default(row: Row) -> str:
     default = row["default"]
     if default is None:
@@ -287,13 +293,13 @@ COLUMNS = (
     TableColumn("VERSION", lambda row: str(row["version"])),
     TableColumn("OF", lambda row: row["tenant"] or "all"),
     TableColumn("STATE", lambda row: "enabled" if row["enabled"] else "disabled"),
-    TableColumn("DOES", lambda row: row["summary"]["en"]),
+    TableColumn("DOES", lambda row: _choose_words(row["summary"])),
 )
 FIELD_COLUMNS = (
     TableColumn("FIELD", lambda row: row["name"]),
     TableColumn("DEFAULT", _format_default),
     TableColumn("TAKES", lambda row: row["takes"]),
-    TableColumn("TITLE", lambda row: row["title"]["en"]),
+    TableColumn("TITLE", lambda row: _choose_words(row["title"])),
 )
 VERSION_COLUMNS = (
     TableColumn("VERSION", lambda row: str(row["version"])),

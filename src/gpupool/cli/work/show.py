@@ -32,7 +32,7 @@ from gpupool.terminal.listing import (
     describe_instant,
     describe_memory,
 )
-from gpupool.terminal.output import count_noun, format_pairs, print_data
+from gpupool.terminal.output import count_noun, flatten_facts, format_pairs, print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 from gpupool.terminal.references import quote_segment
 
@@ -299,7 +299,7 @@ def node_facts(node: dict[str, Any]) -> list[tuple[str, object]]:
         ("last heard of", f"{describe_age(node['last_seen_ns'])} ago"),
         *host_facts(node),
         *((f"label {key}", value) for key, value in sorted(node["labels"].items())),
-        *((key, value) for key, value in sorted(node["facts"].items()) if key != "numa"),
+        *flatten_facts({key: value for key, value in node["facts"].items() if key != "numa"}),
     ]
 
 

@@ -92,6 +92,24 @@ def test_numa_parts_are_named_with_amounts_where_there_are_several() -> None:
     assert dict(show.job_facts(one))["of its node"].endswith("MiB, of NUMA node 0")
 
 
+def test_what_a_node_says_of_itself_is_written_for_people() -> None:
+    fence = {"level": "soft", "way": "a private cache", "missing": [], "unclassified_count": 0}
+    node: dict[str, Any] = {
+        **dict.fromkeys(("cpu_milli", "host_bytes")),
+        "name": "node-1",
+        "simulated": False,
+        "ready": True,
+        "devices": 2,
+        "last_seen_ns": 0,
+        "labels": {},
+        "numa": [],
+        "facts": {"fence": fence, "cgroups": "v2"},
+    }
+    facts = dict(show.node_facts(node))
+    assert facts["fence"] == "level: soft; way: a private cache"
+    assert facts["cgroups"] == "v2"
+
+
 def test_fence_is_unknown_until_the_node_has_said_it() -> None:
     assert show.describe_fence(job(state="pending", fence="none")) == "--"
     assert show.describe_fence(job(fence="none")) == "none"
