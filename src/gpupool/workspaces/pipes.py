@@ -32,6 +32,7 @@ class PipeEnd(asyncio.Protocol):
         self._other: PipeEnd | None = None
         self._early = bytearray()
         self._has_ended = False
+        self._has_written_end = False
         self._is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -76,10 +77,11 @@ class PipeEnd(asyncio.Protocol):
             self.transport.write(data)
 
     def write_end(self) -> None:
-        """Say that no more bytes come; closes a transport that can only do both."""
+        """Say that no more bytes come; closes a transport that can only do both, or has ended."""
         if self.transport is None or self.transport.is_closing():
             return
-        if self.transport.can_write_eof():
+        self._has_written_end = True
+        if self.transport.can_write_eof() and not self._has_ended:
             self.transport.write_eof()
         else:
             self.transport.close()
@@ -114,8 +116,9 @@ class PipeEnd(asyncio.Protocol):
         self._has_ended = True
         if self._other is not None:
             self._other.write_end()
-        # Kept open: the other direction may go on.
-        return True
+        # Kept open while the other direction may go on. After both have ended asyncio watches the
+        # connection no more, so it would stay open, and be counted, for as long as its job runs.
+        return not self._has_written_end
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
