@@ -34,6 +34,7 @@ class PipeEnd(asyncio.Protocol):
         self._has_ended = False
         self._has_written_end = False
         self._is_lost = False
+        self._is_full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -53,7 +54,8 @@ class PipeEnd(asyncio.Protocol):
         if self._has_ended:
             other.write_end()
         assert self.transport is not None
-        self.transport.resume_reading()
+        if not other._is_full:
+            self.transport.resume_reading()
 
     def add_listener(self, note_end: Callable[[], None]) -> None:
         """Call `note_end` once the transport has closed; at once where it has."""
@@ -131,10 +133,12 @@ class PipeEnd(asyncio.Protocol):
             self.on_lost(exc)
 
     def pause_writing(self) -> None:
+        self._is_full = True
         if self._other is not None:
             self._other.set_reading(False)
 
     def resume_writing(self) -> None:
+        self._is_full = False
         if self._other is not None:
             self._other.set_reading(True)
 
