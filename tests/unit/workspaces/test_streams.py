@@ -113,7 +113,7 @@ def test_a_stream_whose_sides_have_both_ended_is_closed() -> None:
         there, job = socket.socketpair()
         loop = asyncio.get_running_loop()
         lost = [loop.create_future() for _ in range(2)]
-        ends = [BufferedPipeEnd(lambda _error, one=one: one.set_result(None)) for one in lost]
+        ends = [BufferedPipeEnd(one.set_result) for one in lost]
         await hand_over(here, ends[0])
         await hand_over(there, ends[1])
         join_ends(*ends)

@@ -8,7 +8,7 @@ import tarfile
 import threading
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 from gpupool.base.errors import BadInput, WrongState
 from gpupool.client.streams.job_stream import open_stream
@@ -100,7 +100,7 @@ def find_name(source: Path) -> str:
     return source.resolve().name if source.name in ("", "..") else source.name
 
 
-def pack(source: Path, file: BinaryIO, name: str) -> None:
+def pack(source: Path, file: IO[bytes], name: str) -> None:
     """Pack a file or a directory; a link that is named is followed, as `cp` does."""
     with tarfile.open(fileobj=file, mode="w|", bufsize=_BLOCK) as archive:
         archive.add(source.resolve(), arcname=name, filter=_forget_owner)
@@ -128,7 +128,7 @@ def _fetch(context: CommandContext, job: str, source: str, target: Path) -> int:
     return _run_beside(context, job, argv, read, is_input=False)
 
 
-def unpack(file: BinaryIO, place: Path, before: str, after: str) -> None:
+def unpack(file: IO[bytes], place: Path, before: str, after: str) -> None:
     """Unpack what a job has packed, below another name.
 
     Raises:
