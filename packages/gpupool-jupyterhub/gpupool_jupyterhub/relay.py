@@ -11,6 +11,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
+from typing import Final
 
 from gpupool.base.errors import GpupoolError
 from gpupool.client.streams.byte_connection import ByteFlow, relay_bytes
@@ -18,6 +19,9 @@ from gpupool.client.streams.job_stream import open_stream
 from gpupool.client.transport import Api
 
 logger = logging.getLogger(__name__)
+
+#: Between two attempts to take a connection while the hub has no descriptor for it.
+_PAUSE_SECONDS: Final = 0.5
 
 
 class JobRelay:
@@ -36,6 +40,7 @@ class JobRelay:
         """
         self._make_api = make_api
         self._job = job
+        self._closing = threading.Event()
         self._target = {"kind": "service", "service": service}
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
@@ -43,6 +48,7 @@ class JobRelay:
 
     def close(self) -> None:
         """Listen no more. Idempotent."""
+        self._closing.set()
         # Closing alone does not wake the thread that waits in accept().
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -52,17 +58,22 @@ class JobRelay:
         while True:
             try:
                 client, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if self._closing.is_set():
+                    return
+                # Without a listener the server would be lost until the hub starts it again.
+                logger.warning("no connection to job %s is taken: %s", self._job, error)
+                self._closing.wait(_PAUSE_SECONDS)
+                continue
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
         with client, self._make_api() as api:
             try:
                 stream = open_stream(api, self._job, self._target)
-            except GpupoolError as refusal:
+            except (GpupoolError, OSError) as refusal:
                 # The server is still starting, or has ended: the hub asks again.
-                logger.debug("job %s: %s", self._job, refusal.message)
+                logger.debug("job %s: %s", self._job, refusal)
                 return
             api.close()
             with stream.socket:

@@ -25,7 +25,8 @@ from gpupool.workspaces.pipes import BufferedPipeEnd, PipeEnd, join_ends
 from gpupool.workspaces.streams import OpenStream
 from gpupool.workspaces.upgrade import ConnectionUpgrade, find_upgrade
 
-#: Seconds in which a service begins its answer: a cell that runs is asked for over a WebSocket.
+#: Seconds in which a service begins its answer, or takes more of a large request: a cell that runs is
+#: asked for over a WebSocket.
 _ANSWER_SECONDS: Final = 300.0
 #: Bytes of an answer that wait for a slow browser.
 _MOST_WAITING: Final = 1 << 20
@@ -112,6 +113,8 @@ class ServiceExchange:
         self._scope = scope
         self._receive = receive
         self._send = send
+        #: Pieces of the request that the service has taken.
+        self._taken = 0
 
     async def answer(self) -> None:
         """Pass the request on and its answer back. Raises JobUnreachable before any answer."""
@@ -119,7 +122,7 @@ class ServiceExchange:
         sending = asyncio.ensure_future(self._send_request(reader))
         is_kept = False
         try:
-            head, rest = await asyncio.wait_for(_read_head(reader), _ANSWER_SECONDS)
+            head, rest = await self._await_head(reader)
             answer = parse_answer_head(head)
             upgrade = find_upgrade(self._scope)
             if upgrade is not None and self._scope["method"] == "GET" and is_large(answer):
@@ -156,7 +159,7 @@ class ServiceExchange:
         is_kept = False
         try:
             await reader.send(self._make_head(upgrade=b"websocket"))
-            head, rest = await asyncio.wait_for(_read_head(reader), _ANSWER_SECONDS)
+            head, rest = await self._await_head(reader)
             answer = parse_answer_head(head)
             if answer.status != _SWITCHING:
                 await self._send_answer(reader, answer, head, rest)
@@ -174,6 +177,20 @@ class ServiceExchange:
         finally:
             if not is_kept:
                 self._opened.end.close()
+
+    async def _await_head(self, reader: AnswerReader) -> tuple[bytes, bytes]:
+        """Read the head of the answer. Raises TimeoutError, JobUnreachable."""
+        reading = asyncio.ensure_future(_read_head(reader))
+        try:
+            while True:
+                taken = self._taken
+                await asyncio.wait({reading}, timeout=_ANSWER_SECONDS)
+                if reading.done():
+                    return reading.result()
+                if self._taken == taken:
+                    raise TimeoutError
+        finally:
+            reading.cancel()
 
     def _pass_on(self, upgrade: ConnectionUpgrade, answer: ServiceAnswer, body: bytes) -> None:
         """Let the two connections become one for the body, and end with it."""
@@ -212,6 +229,7 @@ class ServiceExchange:
             body = message.get("body", b"")
             if body:
                 await reader.send(b"%x\r\n%s\r\n" % (len(body), body) if is_chunked else body)
+                self._taken += 1
             if not message.get("more_body"):
                 break
         if is_chunked:

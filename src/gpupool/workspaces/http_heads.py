@@ -33,6 +33,8 @@ _HOP: Final = frozenset(
 _WITHHELD: Final = frozenset(
     {b"authorization", b"cookie", b"host", b"origin", b"referer", b"expect", b"content-length"}
 )
+#: What ends a line or a text for some readers, so that a header could hide behind another one.
+_LINE_ENDS: Final = (b"\r", b"\n", b"\0")
 #: How a service is addressed: it listens on a socket, for this machine.
 LOCAL_HOST: Final = b"localhost"
 
@@ -92,6 +94,8 @@ def parse_answer_head(head: bytes) -> ServiceAnswer:
         status = int(words[1])
         if not words[0].startswith(b"HTTP/1.") or not 100 <= status <= 599:
             raise ValueError(first)
+        if any(end in line for line in (first, *lines) for end in _LINE_ENDS):
+            raise ValueError(head)
         headers: Headers = []
         for line in lines:
             name, colon, value = line.partition(b":")

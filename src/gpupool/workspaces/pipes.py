@@ -32,7 +32,9 @@ class PipeEnd(asyncio.Protocol):
         self._other: PipeEnd | None = None
         self._early = bytearray()
         self._has_ended = False
+        self._has_written_end = False
         self._is_lost = False
+        self._is_full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -52,7 +54,8 @@ class PipeEnd(asyncio.Protocol):
         if self._has_ended:
             other.write_end()
         assert self.transport is not None
-        self.transport.resume_reading()
+        if not other._is_full:
+            self.transport.resume_reading()
 
     def add_listener(self, note_end: Callable[[], None]) -> None:
         """Call `note_end` once the transport has closed; at once where it has."""
@@ -76,10 +79,11 @@ class PipeEnd(asyncio.Protocol):
             self.transport.write(data)
 
     def write_end(self) -> None:
-        """Say that no more bytes come; closes a transport that can only do both."""
+        """Say that no more bytes come; closes a transport that can only do both, or has ended."""
         if self.transport is None or self.transport.is_closing():
             return
-        if self.transport.can_write_eof():
+        self._has_written_end = True
+        if self.transport.can_write_eof() and not self._has_ended:
             self.transport.write_eof()
         else:
             self.transport.close()
@@ -114,8 +118,9 @@ class PipeEnd(asyncio.Protocol):
         self._has_ended = True
         if self._other is not None:
             self._other.write_end()
-        # Kept open: the other direction may go on.
-        return True
+        # Kept open while the other direction may go on. After both have ended asyncio watches the
+        # connection no more, so it would stay open, and be counted, for as long as its job runs.
+        return not self._has_written_end
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
@@ -128,10 +133,12 @@ class PipeEnd(asyncio.Protocol):
             self.on_lost(exc)
 
     def pause_writing(self) -> None:
+        self._is_full = True
         if self._other is not None:
             self._other.set_reading(False)
 
     def resume_writing(self) -> None:
+        self._is_full = False
         if self._other is not None:
             self._other.set_reading(True)
 

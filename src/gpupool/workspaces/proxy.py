@@ -12,7 +12,6 @@ import html
 import logging
 import re
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -156,11 +155,12 @@ def check_origin(scope: Scope, headers: dict[bytes, bytes], own: str) -> None:
 
 def read_cookie(headers: dict[bytes, bytes], name: str) -> str:
     """Return the value of a cookie; empty: it was not sent."""
-    try:
-        cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
-    except CookieError:
-        return ""
-    return cookies[name].value if name in cookies else ""
+    # Not by http.cookies: for one that it cannot parse, as pages of jobs set them, it drops all.
+    for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
+        found, _, value = part.strip().partition("=")
+        if found == name:
+            return value
+    return ""
 
 
 def _find_link(scope: Scope) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -66,6 +67,8 @@ class WorkspaceService:
         self._allocations = allocations
         self._fleet = fleet
         self._prepared: dict[str, _PreparedStream] = {}
+        #: Of `_prepared`: streams are prepared in threads, at the same time, and opened on the loop.
+        self._lock = threading.Lock()
         self.broker = StreamBroker()
         watch = allocations.idleness.watch
         self.kernels = KernelActivity(store, self.broker)
@@ -110,36 +113,46 @@ class WorkspaceService:
         """
         target = _make_target(body)
         entrance = self.find_entrance(named, principal)
-        now_ns = self._store.clock.now_ns()
-        alive = {key: one for key, one in self._prepared.items() if one.expires_ns > now_ns}
-        mine = sum(one.user_id == principal.user_id for one in alive.values())
-        if mine >= PREPARED_AT_MOST:
-            raise TooManyRequests(
-                f"{principal.user} has {mine} streams that were asked for and not opened, the most",
-                hint="open them, or ask again in 30 s",
-                retry_after_seconds=30,
-            )
+        expires_ns = self._store.clock.now_ns() + PREPARED_NS
+        stream = self._keep_prepared(
+            _PreparedStream(entrance, target, principal.user_id, expires_ns), principal.user
+        )
+        # No caller knows the stream before its event is written.
         if body.kind in ("exec", "ssh"):
             self._record_entry(entrance, principal, body.kind)
-        stream = secrets.token_hex(16)
-        expires_ns = now_ns + PREPARED_NS
-        alive[stream] = _PreparedStream(entrance, target, principal.user_id, expires_ns)
-        self._prepared = alive
         return StreamOut(stream=stream, job=entrance.job, expires_ns=expires_ns)
+
+    def _keep_prepared(self, prepared: _PreparedStream, user: str) -> str:
+        """Keep a stream until it is opened or expires; return its id. Raises TooManyRequests."""
+        stream = secrets.token_hex(16)
+        now_ns = prepared.expires_ns - PREPARED_NS
+        with self._lock:
+            for key, one in list(self._prepared.items()):
+                if one.expires_ns <= now_ns:
+                    del self._prepared[key]
+            mine = sum(one.user_id == prepared.user_id for one in self._prepared.values())
+            if mine < PREPARED_AT_MOST:
+                self._prepared[stream] = prepared
+                return stream
+        raise TooManyRequests(
+            f"{user} has {mine} streams that were asked for and not opened, the most",
+            hint="open them, or ask again in 30 s",
+            retry_after_seconds=30,
+        )
 
     async def open_prepared(self, stream: str, principal: Principal) -> OpenStream:
         """Open a prepared stream of the caller, once. Raises NotFound, JobUnreachable."""
-        prepared = self._prepared.get(stream)
-        is_usable = (
-            prepared is not None
-            and prepared.user_id == principal.user_id
-            and prepared.expires_ns > self._store.clock.now_ns()
-        )
-        if prepared is None or not is_usable:
-            raise NotFound(
-                "no such stream: it was opened, or has expired", hint="ask for another one"
-            )
-        del self._prepared[stream]
+        with self._lock:
+            prepared = self._prepared.get(stream)
+            if (
+                prepared is None
+                or prepared.user_id != principal.user_id
+                or prepared.expires_ns <= self._store.clock.now_ns()
+            ):
+                raise NotFound(
+                    "no such stream: it was opened, or has expired", hint="ask for another one"
+                )
+            del self._prepared[stream]
         entrance = prepared.entrance
         opened = await self.broker.open_stream(entrance.agent, entrance.job, prepared.target)
         visitor = make_visitor(entrance, principal)

@@ -268,6 +268,10 @@ class HelloReader(PipeEnd):
             return
         self.close()
 
+    def eof_received(self) -> bool:
+        # An agent that ends before its first line brings nothing.
+        return self._arrived is None and super().eof_received()
+
 
 def parse_hello(line: bytes) -> StreamHello:
     """Parse an agent's first line. Raises JobUnreachable."""

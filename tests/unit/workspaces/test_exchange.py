@@ -8,8 +8,9 @@ import socket
 import pytest
 from starlette.types import Message
 
-from gpupool.base.errors import NotLoggedIn
+from gpupool.base.errors import JobUnreachable, NotLoggedIn
 from gpupool.tenancy.users import PEOPLE
+from gpupool.workspaces import exchange
 from gpupool.workspaces.exchange import ServiceExchange, cut_prefix
 from gpupool.workspaces.open_streams import OpenStreams
 from gpupool.workspaces.pipes import BufferedPipeEnd
@@ -68,8 +69,8 @@ def test_an_answer_without_a_length_breaks_off_once_the_visitor_loses_the_right(
                 has_first.set()
 
         scope = {"method": "GET", "raw_path": b"/", "query_string": b"", "headers": []}
-        exchange = ServiceExchange(OpenStream(end, StreamHello()), scope, receive, send)
-        answering = asyncio.ensure_future(exchange.answer())
+        serving = ServiceExchange(OpenStream(end, StreamHello()), scope, receive, send)
+        answering = asyncio.ensure_future(serving.answer())
         job.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nfirst")
         await has_first.wait()
         if loses_right:
@@ -80,6 +81,62 @@ def test_an_answer_without_a_length_breaks_off_once_the_visitor_loses_the_right(
             job.shutdown(socket.SHUT_WR)
             await answering
         assert sent == [b"", b"first"] + ([] if loses_right else [b""])
+        job.close()
+
+    asyncio.run(asyncio.wait_for(body(), 20))
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_service_has_its_time_from_the_last_byte_that_it_was_sent(
+    monkeypatch: pytest.MonkeyPatch, is_silent: bool
+) -> None:
+    monkeypatch.setattr(exchange, "_ANSWER_SECONDS", 0.1)
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        here, job = socket.socketpair()
+        job.setblocking(False)
+        end = BufferedPipeEnd()
+        await hand_over(here, end)
+        # Four times as long as the service may think, in pieces of a twentieth.
+        is_over = loop.time() + 0.4
+        asked = 0
+        statuses = list[int]()
+
+        async def receive() -> Message:
+            nonlocal asked
+            if asked < 0:
+                await asyncio.Event().wait()
+            await asyncio.sleep(0.005)
+            if loop.time() < is_over:
+                asked += 1
+                return {"type": "http.request", "body": b"x", "more_body": True}
+            count, asked = asked, -1
+            if not is_silent:
+                serving.append(asyncio.ensure_future(serve(count)))
+            return {"type": "http.request", "body": b""}
+
+        async def serve(count: int) -> None:
+            taken = b""
+            while not taken.endswith(b"x" * count):
+                taken += await loop.sock_recv(job, 65536)
+            await loop.sock_sendall(job, b"HTTP/1.1 204 No Content\r\n\r\n")
+
+        async def send(message: Message) -> None:
+            statuses.extend([message["status"]] if "status" in message else [])
+
+        serving = list[asyncio.Future[None]]()
+        # As counted ones are passed on, byte for byte.
+        headers = [(b"content-length", b"1")]
+        scope = {"method": "PUT", "raw_path": b"/", "query_string": b"", "headers": headers}
+        answering = ServiceExchange(OpenStream(end, StreamHello()), scope, receive, send).answer()
+        if is_silent:
+            with pytest.raises(JobUnreachable, match="no answer"):
+                await answering
+            assert loop.time() > is_over
+        else:
+            await answering
+            assert statuses == [204]
         job.close()
 
     asyncio.run(asyncio.wait_for(body(), 20))

@@ -56,6 +56,21 @@ def test_filter_answer_drops_cookies_and_keeps_redirections_relative() -> None:
 
 
 @pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nX-A: b\nSet-Cookie: gpupool-job=other; Domain=localhost",
+        b"HTTP/1.1 200 OK\r\nX-A: b\rSet-Cookie: c=d",
+        b"HTTP/1.1 200 OK\nSet-Cookie: c=d\r\nX-A: b",
+        b"HTTP/1.1 200 OK\r\nX-A: b\0c",
+    ],
+    ids=["newline", "return", "newline-in-reason", "nul"],
+)
+def test_parse_answer_head_refuses_a_header_hidden_in_another_one(head: bytes) -> None:
+    with pytest.raises(JobUnreachable):
+        parse_answer_head(head)
+
+
+@pytest.mark.parametrize(
     "head", [b"", b"SSH-2.0-OpenSSH_9.2", b"HTTP/1.1 abc", b"HTTP/1.1 200 OK\r\nno colon"]
 )
 def test_parse_answer_head_of_nonsense_is_refused(head: bytes) -> None:

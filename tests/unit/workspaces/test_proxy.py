@@ -66,3 +66,13 @@ def test_read_cookie_finds_one_among_others() -> None:
     assert read_cookie(headers, "gpupool-job") == "x.y"
     assert read_cookie(headers, "other") == ""
     assert read_cookie({b"cookie": b"\xff;;=="}, "gpupool-job") == ""
+
+
+@pytest.mark.parametrize(
+    "other",
+    ['state={"open": true}', "note=two words", "a@b=c", 'x="', "bare"],
+    ids=["json", "space", "name", "quote", "bare"],
+)
+def test_read_cookie_is_not_lost_beside_what_a_page_has_set(other: str) -> None:
+    headers = {b"cookie": f"{other}; gpupool-job=x.y; {other}".encode()}
+    assert read_cookie(headers, "gpupool-job") == "x.y"

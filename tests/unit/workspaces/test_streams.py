@@ -11,7 +11,13 @@ import pytest
 from gpupool.base.errors import JobUnreachable, NotFound
 from gpupool.workspaces import streams
 from gpupool.workspaces.pipes import BufferedPipeEnd, PipeEnd, join_ends
-from gpupool.workspaces.streams import OpenStream, StreamBroker, StreamHello, receive_stream
+from gpupool.workspaces.streams import (
+    HelloReader,
+    OpenStream,
+    StreamBroker,
+    StreamHello,
+    receive_stream,
+)
 from gpupool.workspaces.upgrade import hand_over
 
 
@@ -97,6 +103,46 @@ def test_a_slow_reader_stops_the_writer() -> None:
         assert await read_all(reader, sent) == (bytes(range(256)) * (sent // 256 + 1))[:sent]
         for one_end in (writer, reader):
             one_end.close()
+
+    run(body())
+
+
+def test_a_stream_whose_sides_have_both_ended_is_closed() -> None:
+    async def body() -> None:
+        here, client = socket.socketpair()
+        there, job = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        lost = [loop.create_future() for _ in range(2)]
+        ends = [BufferedPipeEnd(one.set_result) for one in lost]
+        await hand_over(here, ends[0])
+        await hand_over(there, ends[1])
+        join_ends(*ends)
+        client.sendall(b"asked")
+        client.shutdown(socket.SHUT_WR)
+        assert await read_all(job, 6) == b"asked"
+        # One direction goes on without the other, for as long as it has something to say.
+        job.sendall(b"answered")
+        assert await read_all(client, 8) == b"answered"
+        assert not any(one.done() for one in lost)
+        job.close()
+        assert await read_all(client, 1) == b""
+        await asyncio.wait_for(asyncio.gather(*lost), 5)
+        client.close()
+
+    run(body())
+
+
+def test_an_agent_that_ends_before_its_first_line_leaves_no_connection() -> None:
+    async def body() -> None:
+        agent, server = socket.socketpair()
+        reader = HelloReader(lambda _opened: pytest.fail("nothing was brought"))
+        lost = asyncio.get_running_loop().create_future()
+        reader.on_lost = lost.set_result
+        await hand_over(server, reader)
+        agent.sendall(b'{"token"')
+        agent.shutdown(socket.SHUT_WR)
+        await asyncio.wait_for(lost, 5)
+        agent.close()
 
     run(body())
 

@@ -20,12 +20,18 @@ _CONNECT_SECONDS: Final = 5.0
 _ANY_ADDRESS: Final = ("192.0.2.1", 9)
 #: The state of a listening socket in /proc/net/tcp (include/net/tcp_states.h).
 _LISTEN: Final = 10
-#: Loopback and any address, as /proc/net/tcp and tcp6 have them on little-endian machines.
+#: Loopback and any address, as /proc/net/tcp and tcp6 have them on little-endian machines, each
+#: with the address that leads to its listener. An IPv6 socket may listen for IPv4 alone, as those of
+#: Java do: `::1` does not reach it.
 _LOCAL: Final = {
-    "tcp": ("0100007F", "00000000"),
-    "tcp6": ("0" * 24 + "01000000", "0" * 32, "0000000000000000FFFF00000100007F"),
+    "tcp": {"0100007F": "127.0.0.1", "00000000": "127.0.0.1"},
+    "tcp6": {
+        "0" * 24 + "01000000": "::1",
+        "0" * 32: "::1",
+        "0000000000000000FFFF00000100007F": "127.0.0.1",
+        "0000000000000000FFFF000000000000": "127.0.0.1",
+    },
 }
-_LOOPBACKS: Final = {"tcp": "127.0.0.1", "tcp6": "::1"}
 
 
 def connect_port(port: int, namespace: Path | None, uid: int) -> socket.socket:
@@ -67,22 +73,24 @@ def _connect_inside(namespace: Path, port: int) -> socket.socket:
 def find_own_address(port: int, uid: int, proc: Path = Path("/proc/net")) -> str:
     """Return the loopback address on which an account listens. Raises StreamRefusal."""
     others = set[int]()
-    for family, address in _LOOPBACKS.items():
-        for owner in _list_listeners(proc / family, port, _LOCAL[family]):
+    for family, addresses in _LOCAL.items():
+        for owner, address in _list_listeners(proc / family, port):
+            if address not in addresses:
+                continue
             if owner == uid:
-                return address
+                return addresses[address]
             others.add(owner)
     if others:
         raise StreamRefusal(f"port {port} of the job's machine is another user's")
     raise StreamRefusal(f"nothing in the job accepts connections on {port}")
 
 
-def _list_listeners(table: Path, port: int, addresses: tuple[str, ...]) -> Iterator[int]:
-    """List the accounts that listen on a port, by the kernel's table of sockets (proc(5))."""
+def _list_listeners(table: Path, port: int) -> Iterator[tuple[int, str]]:
+    """List the accounts that listen on a port, each with the address (proc(5))."""
     if not table.exists():
         return
     for line in table.read_text().splitlines()[1:]:
         words = line.split()
         address, _, number = words[1].partition(":")
-        if int(words[3], 16) == _LISTEN and int(number, 16) == port and address in addresses:
-            yield int(words[7])
+        if int(words[3], 16) == _LISTEN and int(number, 16) == port:
+            yield int(words[7]), address

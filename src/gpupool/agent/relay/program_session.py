@@ -42,8 +42,6 @@ _CHUNK: Final = 65536
 _MOST_WAITING: Final = 4 * _CHUNK
 #: Between the hang-up of a program whose client has left, and its end.
 _HANG_UP_SECONDS: Final = 2.0
-#: For a client to take the last output.
-_LAST_SECONDS: Final = 60.0
 
 
 class ProgramSession:
@@ -227,23 +225,40 @@ class ProgramSession:
         """Send what is left of the output, and how the program ended."""
         if status is None or self._is_client_gone:
             return
-        self._stream.settimeout(_LAST_SECONDS)
+        for one in list(self._outputs):
+            while one in self._outputs and self._read_output(one):
+                if not self._send_rest():
+                    return
+        end = {
+            "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+        }
+        self._outgoing += encode_frame(EXIT, json.dumps(end).encode())
+        if not self._send_rest():
+            return
         with contextlib.suppress(OSError):
-            for one in list(self._outputs):
-                while one in self._outputs and self._read_output(one):
-                    self._stream.sendall(self._outgoing)
-                    self._outgoing.clear()
-            end = {
-                "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
-                "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
-            }
-            self._stream.sendall(self._outgoing + encode_frame(EXIT, json.dumps(end).encode()))
             self._stream.shutdown(socket.SHUT_WR)
             # Until the client has read it: a connection that is closed with bytes unread is reset,
             # and the last frames are lost with it.
             self._stream.settimeout(_HANG_UP_SECONDS)
             while self._stream.recv(_CHUNK):
                 continue
+
+    def _send_rest(self) -> bool:
+        """Send all that waits, however late the client reads it: a person may be at a pager.
+
+        Returns:
+            Whether it was sent; False: the client has left, or the job has ended.
+        """
+        poll = select.poll()
+        poll.register(self._stream, select.POLLOUT)
+        poll.register(self._command, select.POLLIN)
+        self._send()
+        while self._outgoing and not self._is_client_gone:
+            if self._command in dict(poll.poll()):
+                return False
+            self._send()
+        return not self._is_client_gone
 
     def _hang_up(self) -> None:
         """End the program whose client has left, as the end of a terminal would."""

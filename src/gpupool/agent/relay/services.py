@@ -119,4 +119,4 @@ def _read_token(run: int, name: str, uid: int) -> str:
         text = os.read(file, _TOKEN_BYTES).decode("ascii", "replace").strip()
     finally:
         os.close(file)
-    return text if text.isprintable() and " " not in text else ""
+    return text if text.isascii() and text.isprintable() and " " not in text else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from base64 import b64decode
@@ -68,6 +69,31 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
 
         return exit_code_of(api.request("GET", job_path(job["id"])))
     return 0
+
+
+def submit_followed_job(api: Api, body: dict[str, Any]) -> dict[str, Any]:
+    """Submit a job that this command follows; return the answer of the pool.
+
+    Ctrl-C meanwhile stops what was submitted, whether its answer has come or not.
+    """
+    query = {"wait_seconds": 2}
+    key = os.urandom(16).hex()
+    try:
+        submitted: dict[str, Any] = api.request(
+            "POST", "jobs", body, query=query, idempotency_key=key
+        )
+        return submitted
+    except KeyboardInterrupt:
+        # Half an answer may be left on the connection. By the same key this is the same job.
+        api.close()
+        stop_followed_job(api, api.request("POST", "jobs", body, query=query, idempotency_key=key))
+        raise
+
+
+def stop_followed_job(api: Api, submitted: dict[str, Any]) -> None:
+    """Stop a job, or a gang, by the answer to its submission."""
+    name = submitted.get("array") or submitted["first"]["id"]
+    api.request("POST", f"{job_path(name)}/stop", {})
 
 
 def follow_job(

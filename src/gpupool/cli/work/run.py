@@ -273,13 +273,12 @@ def _run_logged(
     options: ShareOptions, context: CommandContext, words: _RunNotices, asked: dict[str, Any]
 ) -> int:
     """Submit the job and follow its log: on another machine it cannot have this terminal."""
-    from gpupool.cli.work.logs import follow_job
+    from gpupool.cli.work.logs import follow_job, stop_followed_job, submit_followed_job
     from gpupool.client.attached_run import exit_code_of
 
     api = context.api
-    job = api.request(
-        "POST", "jobs", asked, query={"wait_seconds": 2}, idempotency_key=os.urandom(16).hex()
-    )["first"]
+    submitted = submit_followed_job(api, asked)
+    job = submitted["first"]
     if not options.quiet and not api.local:
         print_notice(
             f"the pool is at {api.endpoint}: {job['name']} runs there without this terminal, its "
@@ -290,7 +289,7 @@ def _run_logged(
     except KeyboardInterrupt:
         # The connection is in the middle of a long poll; the order to stop needs one of its own.
         api.close()
-        api.request("POST", f"jobs/{job['id']}/stop", {})
+        stop_followed_job(api, submitted)
         raise
     words.print_end(job)
     return exit_code_of(job)

@@ -8,7 +8,7 @@ import tarfile
 import threading
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import IO, Final
 
 from gpupool.base.errors import BadInput, WrongState
 from gpupool.client.streams.job_stream import open_stream
@@ -19,6 +19,27 @@ from gpupool.terminal.references import quote_segment
 
 #: Bytes that tarfile moves at once.
 _BLOCK: Final = 1 << 20
+#: In the job, with the target and the name in the archive: unpacks what comes into a directory that
+#: is there, else puts it in the target's place. Whatever ends it, it leaves nothing half unpacked.
+SEND_SCRIPT: Final = """\
+if [ -z "$1" ] || [ -d "$1" ]; then exec tar -xf - -C "${1:-.}"; fi
+t=
+trap '[ -z "$t" ] || rm -rf -- "$t"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 131' QUIT
+trap 'exit 143' TERM
+d=$(dirname -- "$1") && mkdir -p -- "$d" && t=$(mktemp -d -- "$d/.gpupool-cp.XXXXXX") || exit
+tar -xf - -C "$t" && mv -T -- "$t/$2" "$1"
+"""
+#: In the job, with a directory and a name in it: packs what it names. A link that is asked for is
+#: followed, as `cp` does; links below a directory stay links.
+FETCH_SCRIPT: Final = """\
+cd -- "$1" || exit
+if [ ! -L "$2" ]; then exec tar -cf - -- "$2"; fi
+if [ -d "$2" ]; then exec tar -cf - -- "$2/."; fi
+exec tar -chf - -- "$2"
+"""
 
 
 def register(parser: CommandParser) -> None:
@@ -64,56 +85,81 @@ def _send(context: CommandContext, source: Path, job: str, target: str) -> int:
     """Send a file or a directory into a job."""
     if not source.exists():
         raise BadInput(f"{source} is not there", hint="ls")
-    name = source.resolve().name
-    script = (
-        # Into a directory that is there under its own name, else under the last part of the path.
-        'if [ -z "$1" ] || [ -d "$1" ]; then exec tar -xf - -C "${1:-.}"; fi; '
-        'd=$(dirname -- "$1") && mkdir -p -- "$d" && t=$(mktemp -d -- "$d/.gpupool-cp.XXXXXX") && '
-        'tar -xf - -C "$t" && mv -T -- "$t/$2" "$1"; s=$?; rm -rf -- "$t"; exit $s'
-    )
-    argv = ["sh", "-c", script, "gpupool-cp", target, name]
+    name = find_name(source)
+    argv = ["sh", "-c", SEND_SCRIPT, "gpupool-cp", target, name]
 
     def write(descriptor: int) -> None:
-        with (
-            os.fdopen(descriptor, "wb") as file,
-            tarfile.open(fileobj=file, mode="w|", bufsize=_BLOCK) as archive,
-        ):
-            archive.add(source, arcname=name, filter=_forget_owner)
+        with os.fdopen(descriptor, "wb") as file:
+            pack(source, file, name)
 
     return _run_beside(context, job, argv, write, is_input=True)
+
+
+def find_name(source: Path) -> str:
+    """Return the name under which a source is sent: as it was written, where it has one."""
+    return source.resolve().name if source.name in ("", "..") else source.name
+
+
+def pack(source: Path, file: IO[bytes], name: str) -> None:
+    """Pack a file or a directory; a link that is named is followed, as `cp` does."""
+    with tarfile.open(fileobj=file, mode="w|", bufsize=_BLOCK) as archive:
+        archive.add(source.resolve(), arcname=name, filter=_forget_owner)
 
 
 def _fetch(context: CommandContext, job: str, source: str, target: Path) -> int:
     """Fetch a file or a directory out of a job."""
     path = PurePosixPath(source or ".")
+    parent = path.parent
     name = path.name or "."
+    if name == "..":
+        # Packed as `..`, its name would be cut off by tar.
+        parent = path
+        name = "."
     into = target.is_dir()
     place = target if into else target.parent
     if not place.is_dir():
         raise BadInput(f"{place} is no directory", hint=f"mkdir -p {place}")
-    argv = ["tar", "-cf", "-", "-C", str(path.parent), "--", name]
+    argv = ["sh", "-c", FETCH_SCRIPT, "gpupool-cp", str(parent), name]
 
     def read(descriptor: int) -> None:
-        with (
-            os.fdopen(descriptor, "rb") as file,
-            tarfile.open(fileobj=file, mode="r|", bufsize=_BLOCK) as archive,
-        ):
-            for member in archive:
-                if not into and name != ".":
-                    member = _rename(member, name, target.name)
-                # What the job sends is the job's: nothing leaves the target, no devices, no links
-                # outside (PEP 706).
-                archive.extract(member, place, filter="data")
+        with os.fdopen(descriptor, "rb") as file:
+            unpack(file, place, name, name if into else target.name)
 
     return _run_beside(context, job, argv, read, is_input=False)
 
 
+def unpack(file: IO[bytes], place: Path, before: str, after: str) -> None:
+    """Unpack what a job has packed, below another name.
+
+    Raises:
+        WrongState: it holds something that was not asked for.
+        OSError, TarError: it is broken, or cannot be unpacked here.
+    """
+    with tarfile.open(fileobj=file, mode="r|", bufsize=_BLOCK) as archive:
+        for member in archive:
+            # What the job sends is the job's: nothing that was not asked for, nothing leaves the
+            # target, no devices, no links outside (PEP 706).
+            archive.extract(_rename(member, before, after), place, filter="data")
+    # The padding behind the archive's end (tar(5)): unread, it would be an error of the job's tar.
+    while file.read(_BLOCK):
+        continue
+
+
 def _rename(member: tarfile.TarInfo, before: str, after: str) -> tarfile.TarInfo:
     """Return a member whose first part has another name."""
-    first, slash, rest = member.name.removeprefix("./").partition("/")
+    name = _replace_first(member.name, before, after)
+    link = _replace_first(member.linkname, before, after) if member.islnk() else member.linkname
+    return member.replace(name=name, linkname=link, deep=False)
+
+
+def _replace_first(name: str, before: str, after: str) -> str:
+    inner = name.removeprefix("./")
+    if before == ".":
+        return after if inner == "." else f"{after}/{inner}"
+    first, slash, rest = inner.partition("/")
     if first != before:
-        raise WrongState(f"the job sent {member.name[:80]!r}, which was not asked for")
-    return member.replace(name=f"{after}{slash}{rest}", deep=False)
+        raise WrongState(f"the job sent {name[:80]!r}, which was not asked for")
+    return f"{after}{slash}{rest}"
 
 
 def _forget_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -89,7 +89,9 @@ def find_owner(table: str, client: int, server: int) -> int | None:
         local = words[1].partition(":")[2]
         remote = words[2].partition(":")[2]
         if (int(local, 16), int(remote, 16)) == (client, server):
-            return int(words[7])
+            owner = int(words[7])
+            # Of a client that has closed already, the kernel may name root and no inode.
+            return None if (owner, int(words[9])) == (0, 0) else owner
     return None
 
 

@@ -23,6 +23,8 @@ CHUNK: Final = 1 << 18
 #: Bytes that wait for a slow reader before the other side is read no more.
 _MOST_WAITING: Final = 1 << 20
 _SWITCHING: Final = 101
+#: What a side raises that has no bytes, or no room, now: TLS has errors of its own.
+WOULD_BLOCK: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ByteConnection:
@@ -103,7 +105,7 @@ class ByteFlow:
     def read(self) -> None:
         try:
             data = _read(self.source)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except WOULD_BLOCK:
             return
         except OSError:
             data = b""
@@ -116,7 +118,7 @@ class ByteFlow:
         try:
             while self.waiting:
                 self.waiting = self.waiting[_write(self.target, self.waiting) :]
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except WOULD_BLOCK:
             return
         except OSError:
             self.is_closed = True

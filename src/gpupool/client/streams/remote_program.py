@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gpupool.base.errors import PoolLost
-from gpupool.client.streams.byte_connection import CHUNK, ByteConnection
+from gpupool.client.streams.byte_connection import CHUNK, WOULD_BLOCK, ByteConnection
 from gpupool.client.streams.frames import (
     ERRORS,
     EXIT,
@@ -128,15 +128,16 @@ class RemoteProgram:
         try:
             while self._outgoing:
                 del self._outgoing[: self._stream.send(self._outgoing)]
-        except (BlockingIOError, OSError) as error:
-            if not isinstance(error, BlockingIOError) and error.errno is not None:
-                # The end that the session has sent before is still to be read.
-                self._outgoing.clear()
+        except WOULD_BLOCK:
+            return
+        except OSError:
+            # The end that the session has sent before is still to be read.
+            self._outgoing.clear()
 
     def _receive(self) -> int | None:
         try:
             data = self._stream.recv(CHUNK)
-        except BlockingIOError:
+        except WOULD_BLOCK:
             return None
         except OSError as error:
             raise _make_lost_error(error.strerror or str(error)) from error

@@ -20,10 +20,17 @@ class AnsweringCycle(Protocol):
     disconnected: bool
 
 
+class AnsweringFlow(Protocol):
+    """The part of uvicorn's flow control that is needed here."""
+
+    write_paused: bool
+
+
 class AnsweringProtocol(Protocol):
     """The part of uvicorn's HTTP protocol that is needed here."""
 
     transport: asyncio.Transport
+    flow: AnsweringFlow
 
     @property
     def cycle(self) -> AnsweringCycle:
@@ -53,6 +60,9 @@ class SwitchableConnection:
         transport.write(head)
         transport.set_protocol(end)
         end.connection_made(transport)
+        if self._protocol.flow.write_paused:
+            # By an answer before, which the client has not read: the transport says it only once.
+            end.pause_writing()
         if transport.is_closing():
             # The client left while its stream was opened: the other side must end too.
             asyncio.get_running_loop().call_soon(end.connection_lost, None)

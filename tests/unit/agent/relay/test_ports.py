@@ -27,6 +27,16 @@ def test_connect_port_reaches_a_listener_of_the_user(family: int, host: str) -> 
         assert connection.recv(1) == b"x"
 
 
+@pytest.mark.parametrize("host", ["::ffff:127.0.0.1", "::ffff:0.0.0.0", "::"])
+def test_connect_port_reaches_an_ipv6_socket_that_listens_for_ipv4(host: str) -> None:
+    with socket.socket(socket.AF_INET6) as server:
+        server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        server.bind((host, 0))
+        server.listen()
+        with connect_port(server.getsockname()[1], None, ME), server.accept()[0]:
+            pass
+
+
 def test_connect_port_of_another_user_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -64,6 +64,19 @@ def test_connect_service_reads_no_token_through_a_link(tmp_path: Path, run: Path
     assert found.token == ""
 
 
+@pytest.mark.parametrize(
+    "text", ["caf\u00e9", "two words", "a\x7fb"], ids=["latin", "space", "control"]
+)
+def test_connect_service_takes_no_token_that_no_header_can_hold(
+    tmp_path: Path, run: Path, text: str
+) -> None:
+    (run / "nb.token").write_text(text)
+    with listening(run / "nb.sock"):
+        found = connect_service(tmp_path, "nb", ME)
+    found.socket.close()
+    assert found.token == ""
+
+
 @pytest.mark.parametrize("is_link", [False, True])
 def test_connect_service_takes_a_root_file_of_the_user_and_no_link(
     tmp_path: Path, run: Path, is_link: bool

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from gpupool.base.client_settings import ClientSettings
 from gpupool.cli.main import main
 from gpupool.cli.work import logs
 from gpupool.client.transport import Api
 from tests.unit.cli.sample import job
-from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
+from tests.unit.client.scripted_pool import HANG_UP, Request, ScriptedPool, reply
 
 
 def log_pool(state_dir: Path, data: bytes, *, dropped: int = 0) -> ScriptedPool:
@@ -81,3 +83,31 @@ def test_bytes_that_were_rotated_away_are_told(
         "rest\n",
         "gpupool: 7 bytes before this were dropped (rotation or quota)\n",
     )
+
+
+@pytest.mark.parametrize("has_answer", [True, False])
+def test_ctrl_c_before_the_answer_to_a_submission_stops_what_was_submitted(
+    tmp_path: Path, has_answer: bool
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    keys = list[str]()
+
+    def answer(asked: Request) -> bytes:
+        if asked.target.endswith("/stop"):
+            return reply([job("train", "stopped")])
+        keys.append(asked.headers["idempotency-key"])
+        if len(keys) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            if not has_answer:
+                return HANG_UP
+        return reply({"first": job("train", "pending"), "array": None, "count": 1}, 201)
+
+    try:
+        with ScriptedPool(tmp_path, answer) as pool, Api(ClientSettings(state_dir=tmp_path)) as api:
+            with pytest.raises(KeyboardInterrupt):
+                logs.submit_followed_job(api, {"shape": {}})
+            stopped = [one.target for one in pool.requests if one.target.endswith("/stop")]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert stopped == [f"/api/v1/jobs/{job('train', 'pending')['id']}/stop"]
+    assert len(set(keys)) == 1 < len(keys)

@@ -32,3 +32,12 @@ def test_a_client_of_loopback_has_the_account_that_opened_it() -> None:
             own = client.getsockname()[1]
             assert find_owner(table, own, number) == os.geteuid()
             assert find_owner(table, number, 1) is None
+
+
+def test_a_client_that_has_closed_already_is_not_taken_for_root() -> None:
+    # As the kernel writes sockets in FIN_WAIT2 and TIME_WAIT (get_timewait4_sock of tcp_ipv4.c).
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
+    row = "   0: 0100007F:9C40 0100007F:1F90 {} 00000000:00000000 03:00001770 00000000 0 0 {} 3 1\n"
+    assert find_owner(head + row.format("05", 0), 40000, 8080) is None
+    assert find_owner(head + row.format("06", 0), 40000, 8080) is None
+    assert find_owner(head + row.format("01", 4711), 40000, 8080) == 0

@@ -6,13 +6,17 @@ them line by line.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from typing import Any
 
 from gpupool.base.errors import GpupoolError, NotFound
-from gpupool.cli.work.logs import copy_log, wait_for_start
+from gpupool.cli.work.logs import (
+    copy_log,
+    stop_followed_job,
+    submit_followed_job,
+    wait_for_start,
+)
 from gpupool.client.attached_run import exit_code_of
 from gpupool.client.transport import Api
 from gpupool.terminal.context import print_notice
@@ -45,20 +49,17 @@ def run_gang(
     Returns:
         The members as they ended, and the highest of their exit codes, as srun(1) has it.
     """
-    query = {"wait_seconds": 2}
-    submitted = api.request(
-        "POST", "jobs", asked, query=query, idempotency_key=os.urandom(16).hex()
-    )
-    announce()
+    submitted = submit_followed_job(api, asked)
     name = submitted["array"]
     try:
+        announce()
         wait_for_start(api, submitted["first"], tell)
         _copy_outputs(api, name, submitted["count"])
         ended = [_read_member(api, name, number) for number in range(submitted["count"])]
     except KeyboardInterrupt:
         # The connection is in the middle of a long poll; the order to stop needs one of its own.
         api.close()
-        api.request("POST", f"{job_path(name)}/stop", {})
+        stop_followed_job(api, submitted)
         raise
     return ended, max(exit_code_of(member) for member in ended)
 
