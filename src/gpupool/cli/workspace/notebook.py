@@ -85,8 +85,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         program = VSCODE if options.vscode else JUPYTER
         if options.image is None:
             check_program(program, context)
-        job = _submit(program, options, context)
-        job = _await_start(context, job)
+        job = _start(program, options, context)
     page = {"service": program.service, "path": program.page}
     visit = api.request("POST", f"{job_path(job['id'])}/visits", page)
     if options.output != "table":
@@ -137,7 +136,23 @@ def _find_program(job: dict[str, Any]) -> WorkspaceProgram:
     return next((one for one in PROGRAMS if one.marker in command[3:4]), JUPYTER)
 
 
-def _submit(
+def _start(
+    program: WorkspaceProgram, options: argparse.Namespace, context: CommandContext
+) -> dict[str, Any]:
+    """Submit the job and wait until it runs; Ctrl-C before that stops it."""
+    from gpupool.cli.work.logs import stop_followed_job, submit_followed_job
+
+    submitted = submit_followed_job(context.api, _make_body(program, options, context))
+    try:
+        return _await_start(context, submitted["first"])
+    except KeyboardInterrupt:
+        # The connection is in the middle of a long poll; the order to stop needs one of its own.
+        context.api.close()
+        stop_followed_job(context.api, submitted)
+        raise
+
+
+def _make_body(
     program: WorkspaceProgram, options: argparse.Namespace, context: CommandContext
 ) -> dict[str, Any]:
     local = context.api.local
@@ -151,7 +166,7 @@ def _submit(
         container = _make_container(options, local=local)
         if options.dir is not None:
             directory = os.path.abspath(options.dir)
-    body = job_body(
+    return job_body(
         program.make_argv(directory),
         gpu=options.gpu,
         memory=options.memory,
@@ -165,9 +180,6 @@ def _submit(
         container=container,
         environ=None if container is None else _ROOT_VARIABLES,
     )
-    answer = context.api.request("POST", "jobs", body, idempotency_key=os.urandom(16).hex())
-    job: dict[str, Any] = answer["first"]
-    return job
 
 
 def _choose_name(program: WorkspaceProgram, context: CommandContext) -> str:

@@ -30,7 +30,10 @@ class AnsweringProtocol(Protocol):
     """The part of uvicorn's HTTP protocol that is needed here."""
 
     transport: asyncio.Transport
-    flow: AnsweringFlow
+
+    @property
+    def flow(self) -> AnsweringFlow:
+        """Whether what is sent to the client piles up."""
 
     @property
     def cycle(self) -> AnsweringCycle:
