@@ -7,6 +7,7 @@ then gates once more. Each step is idempotent, so a second run does what the fir
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -36,6 +37,9 @@ from gpupool.terminal.parser import CommandParser
 
 #: Seconds to wait for definitions to go: a busy API server takes a minute for one.
 GONE_SECONDS = 180.0
+#: Seconds after which a definition that is left is changed, so that the API server looks at it again.
+TOUCH_SECONDS = 20.0
+TOUCHED = f"{names.GROUP}/uninstalled"
 #: Seconds to wait for the controller to stop placing. It learns of the setting by its watch; a new
 #: leader reads it before it places anything.
 STOP_SECONDS = 15.0
@@ -232,14 +236,32 @@ async def _definitions(context: Context) -> None:
     for path in paths:
         await _delete(context, path)
 
+    touched = time.monotonic()
+
     async def find_remaining() -> str:
-        found = []
-        for path in paths:
-            if await context.find(path) is not None:
-                found.append(path.rpartition("/")[2])
-        return f"{', '.join(found)} are not gone yet" if found else ""
+        nonlocal touched
+        found = [path for path in paths if await context.find(path) is not None]
+        if found and time.monotonic() - touched > TOUCH_SECONDS:
+            for path in found:
+                await _touch(context, path)
+            touched = time.monotonic()
+        left = ", ".join(path.rpartition("/")[2] for path in found)
+        return f"{left} are not gone yet" if found else ""
 
     await until(find_remaining, GONE_SECONDS, "kubectl gpupool uninstall  goes on")
+
+
+async def _touch(context: Context, path: str) -> None:
+    """Change a definition that is being deleted.
+
+    An API server that finds its own last write in its way ends the deletion without a word. It goes
+    on when anything but the state of the deletion changes, else after five minutes (crd_finalizer.go
+    of Kubernetes 1.36).
+    """
+    told = {"metadata": {"annotations": {TOUCHED: str(time.time_ns())}}}
+    # Without the right to change it, or once it is gone, only the wait is left.
+    with suppress(ApiServerRejection):
+        await context.api.patch(path, told)
 
 
 async def _nodes(context: Context) -> None:

@@ -1,5 +1,5 @@
 """An uninstall stops placing before it looks who runs, also where the settings object is not there
-yet."""
+yet, and goes on where an API server forgets a definition that is being deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import ApiServerRejection
+from gpupool.base.errors import ApiServerRejection, ServiceUnavailable
 from gpupool.kubernetes.client.api import KubeApi
 from gpupool.kubernetes.plugin import uninstall
 from gpupool.kubernetes.plugin.context import Context
@@ -80,3 +80,50 @@ def test_another_refusal_is_said() -> None:
 
     with pytest.raises(ApiServerRejection, match="forbidden"):
         told(Forbids({}))
+
+
+class ForgetfulServer(KubeApi):
+    """Deletes a definition when it is changed after it was asked to, and not before."""
+
+    def __init__(self, *, may_change: bool = True) -> None:
+        self.may_change = may_change
+        self.deleted = set[str]()
+        self.gone = set[str]()
+
+    async def get(self, path: str, accept: str = "", **query: str) -> dict[str, Any]:
+        if path in self.gone:
+            raise ApiServerRejection("not found", status=404)
+        return {"metadata": {}}
+
+    async def delete(self, path: str, body: Any = None) -> None:
+        self.deleted.add(path)
+
+    async def patch(self, path: str, body: Any, kind: str = "", accept: str = "") -> dict[str, Any]:
+        if not self.may_change:
+            raise ApiServerRejection("forbidden", status=403)
+        assert path in self.deleted
+        assert body["metadata"]["annotations"]
+        self.gone.add(path)
+        return {}
+
+
+def delete_definitions(server: KubeApi) -> None:
+    context = Context(server, "gpupool-system", False, datetime.now(UTC))
+    asyncio.run(uninstall._definitions(context))
+
+
+def test_a_definition_whose_deletion_stands_still_is_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(uninstall, "TOUCH_SECONDS", 0.0)
+    server = ForgetfulServer()
+    delete_definitions(server)
+    assert server.gone == server.deleted
+    assert any("reservations." in path for path in server.gone)
+
+
+def test_who_may_change_no_definition_is_told_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uninstall, "TOUCH_SECONDS", 0.0)
+    monkeypatch.setattr(uninstall, "GONE_SECONDS", 0.0)
+    with pytest.raises(ServiceUnavailable, match=r"reservations\.gpupool\.dev.* not gone yet"):
+        delete_definitions(ForgetfulServer(may_change=False))
