@@ -112,6 +112,11 @@ class Principal:
         granted = PERMISSIONS[self.role]
         return granted if self.scopes is None else granted & self.scopes
 
+    @property
+    def has_peer_credentials(self) -> bool:
+        """Whether the kernel named the caller: it has no token or cookie, which may be stolen."""
+        return self.token is None and self.session is None
+
     def has_permission(self, permission: Permission) -> bool:
         in_scope = self.scopes is None or permission in self.scopes
         return in_scope and permission in PERMISSIONS[self.role]

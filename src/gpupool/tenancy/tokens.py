@@ -194,7 +194,7 @@ class TokenService:
                 label="console",
                 seconds=ONCE_SECONDS,
                 parent=caller.token,
-                may_mint=caller.token is None and caller.session is None,
+                may_mint=caller.has_peer_credentials,
                 bound_ns=bound,
                 made_by=caller.user_id,
                 scopes=None if caller.scopes is None else write_scopes(caller.scopes),

@@ -28,9 +28,7 @@ def find_setter(connection: sa.Connection, caller: Principal, user: Row) -> int 
     A user that changes its own over the network knows the earlier one, as its setter does. With a
     token, it is set by the word of the token's maker.
     """
-    if caller.user_id != user.id:
-        return caller.user_id
-    if caller.token is None and caller.session is None:
+    if caller.user_id != user.id or caller.has_peer_credentials:
         return caller.user_id
     query = sa.select(passwords.c.set_by_id).where(passwords.c.user_id == user.id)
     row = connection.execute(query).one_or_none()

@@ -42,8 +42,7 @@ def refuse_own_removal(caller: Principal, user: Row, *, is_totp: bool) -> None:
 
     Raises NoPermission.
     """
-    is_remote = caller.token is not None or caller.session is not None
-    is_own = user.id == caller.user_id and is_remote
+    is_own = user.id == caller.user_id and not caller.has_peer_credentials
     if is_own and not caller.has_permission(Permission.MANAGE_TENANT):
         raise NoPermission(
             f"over the network only an admin removes {'an authenticator' if is_totp else 'a password'}",

@@ -126,7 +126,7 @@ class LocalLogins:
                 )
             # Once more: its rights may have changed while the hash was made.
             check_may_act_for(caller, user)
-            if user.id != caller.user_id or _is_of_machine(caller):
+            if user.id != caller.user_id or caller.has_peer_credentials:
                 end_foreign_logins(write, user.id)
             values = {
                 "password_hash": made,
@@ -279,7 +279,7 @@ class LocalLogins:
             refuse_limited(caller, user)
             return
         # A stolen token must not become a password, which outlives it.
-        if _is_of_machine(caller):
+        if caller.has_peer_credentials:
             return
         if row is None and caller.may_mint and caller.scopes is None:
             return
@@ -339,11 +339,6 @@ class LocalLogins:
         end_sessions(write, browsers)
         data = {"changed": [what]}
         write.event("user.changed", user.name, tenant_id=user.tenant_id, data=data)
-
-
-def _is_of_machine(caller: Principal) -> bool:
-    """Return whether the kernel named the caller: no token, which may be stolen."""
-    return caller.token is None and caller.session is None
 
 
 def _make_no_password(name: str) -> NotFound:
