@@ -67,7 +67,7 @@ def _exchange(receiver: Receiver, request: HookRequest) -> tuple[int, bytes]:
 
 
 class _AnswerBytes(io.RawIOBase):
-    """The bytes of an answer, until an instant: a socket's own timeout begins anew with each byte."""
+    """The bytes of an answer, with one deadline: the timeout of a socket restarts at each byte."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket) -> None:
         self._raw = raw

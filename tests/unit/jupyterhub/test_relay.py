@@ -57,7 +57,9 @@ def test_close_frees_the_port_and_can_be_repeated(tmp_path: Path) -> None:
     relay = JobRelay(lambda: make_api(tmp_path), "j-1", "hub")
     relay.close()
     relay.close()
-    JobRelay(lambda: make_api(tmp_path), "j-1", "hub", relay.port).close()
+    again = JobRelay(lambda: make_api(tmp_path), "j-1", "hub", relay.port)
+    again.close()
+    assert again.port == relay.port
 
 
 def test_a_port_that_is_taken_is_said_at_once(tmp_path: Path) -> None:

@@ -141,7 +141,8 @@ def test_an_agent_that_ends_before_its_first_line_leaves_no_connection() -> None
         await hand_over(server, reader)
         agent.sendall(b'{"token"')
         agent.shutdown(socket.SHUT_WR)
-        await asyncio.wait_for(lost, 5)
+        assert await asyncio.wait_for(lost, 5) is None
+        assert agent.recv(1) == b"", "the server's side is closed too"
         agent.close()
 
     run(body())

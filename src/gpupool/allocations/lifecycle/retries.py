@@ -50,9 +50,9 @@ _OF_GANG = _NEXT_ATTEMPT.where(jobs.c.gang_id == sa.bindparam("gang"))
 def can_retry(write: WriteTransaction, row: Row, report: ReportIn) -> bool:
     """Return whether the end is a failure after which the job is tried again.
 
-    An end that was requested does not count, with two exceptions: that of a member of a gang whose
-    next attempt has been decided, as the failure of one member makes others fail; and a failure of
-    a job's own before it was told to wait again, as where its card failed.
+    An end that was requested does not count, with two exceptions. A member of a gang whose next
+    attempt has been decided is tried again, because the failure of one member makes others fail. So
+    is a job whose command failed by itself before the job was sent back to the queue.
     """
     if not row.retries or row.attached:
         return False

@@ -233,7 +233,8 @@ def _forget_crossings(
 ) -> None:
     """Forget thresholds of this period that are not reached by the budget as it is now.
 
-    One that does more than before counts anew: its grace begins with this change.
+    A threshold with a stronger effect than before is forgotten too: its grace period starts with
+    this change.
     """
     before = {} if old is None else old.effects
     reached = []

@@ -124,8 +124,8 @@ def record_crossings(
 ) -> None:
     """Record the thresholds that are reached, each with one event a period. Idempotent.
 
-    One that ends jobs is forgotten where a credit took the spending below it: its grace begins
-    anew the next time.
+    A threshold that ends jobs is deleted when a credit takes the spending below it. The next time
+    it is reached, a new grace period starts.
     """
     for standing in standings:
         budget = standing.budget

@@ -37,9 +37,10 @@ from gpupool.terminal.parser import CommandParser
 
 #: Seconds to wait for definitions to go: a busy API server takes a minute for one.
 GONE_SECONDS = 180.0
-#: Seconds after which a definition that is left is changed, so that the API server looks at it again.
+#: Seconds between changes of a definition that is still there, so that the API server processes its
+#: deletion again.
 TOUCH_SECONDS = 20.0
-TOUCHED = f"{names.GROUP}/uninstalled"
+TOUCHED_AT = f"{names.GROUP}/touched-at"
 #: Seconds to wait for the controller to stop placing. It learns of the setting by its watch; a new
 #: leader reads it before it places anything.
 STOP_SECONDS = 15.0
@@ -254,14 +255,14 @@ async def _definitions(context: Context) -> None:
 async def _touch(context: Context, path: str) -> None:
     """Change a definition that is being deleted.
 
-    An API server that finds its own last write in its way ends the deletion without a word. It goes
-    on when anything but the state of the deletion changes, else after five minutes (crd_finalizer.go
-    of Kubernetes 1.36).
+    An API server stops a deletion when its own last write causes a conflict. It continues when
+    something other than the condition `Terminating` changes, or else after its resync of five
+    minutes (crd_finalizer.go of Kubernetes 1.36).
     """
-    told = {"metadata": {"annotations": {TOUCHED: str(time.time_ns())}}}
-    # Without the right to change it, or once it is gone, only the wait is left.
+    patch = {"metadata": {"annotations": {TOUCHED_AT: str(time.time_ns())}}}
+    # It may be gone, and the caller may have no right to change it: the wait goes on without.
     with suppress(ApiServerRejection):
-        await context.api.patch(path, told)
+        await context.api.patch(path, patch)
 
 
 async def _nodes(context: Context) -> None:

@@ -33,8 +33,9 @@ def test_connect_port_reaches_an_ipv6_socket_that_listens_for_ipv4(host: str) ->
         server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         server.bind((host, 0))
         server.listen()
-        with connect_port(server.getsockname()[1], None, ME), server.accept()[0]:
-            pass
+        with connect_port(server.getsockname()[1], None, ME) as here, server.accept()[0] as peer:
+            peer.sendall(b"x")
+            assert here.recv(1) == b"x"
 
 
 def test_connect_port_of_another_user_is_refused() -> None:
