@@ -47,8 +47,10 @@ class LeafFabric:
             self._start_underlay()
             for leaf in self.leaves:
                 for demand in self.demands:
-                    self._start_leaf(leaf, demand)
+                    self._add_leaf(leaf, demand)
                     self._start_server(leaf, demand)
+                    # Last: an address that comes while zebra starts may be lost on it for good.
+                    self._start_router(leaf, demand)
         except BaseException:
             self.close()
             raise
@@ -117,7 +119,7 @@ class LeafFabric:
         run("ip", "-n", self._underlay, "link", "add", "br0", "type", "bridge")
         run("ip", "-n", self._underlay, "link", "set", "br0", "up")
 
-    def _start_leaf(self, leaf: Leaf, demand: PlaneDemand) -> None:
+    def _add_leaf(self, leaf: Leaf, demand: PlaneDemand) -> None:
         name = self._add_space(self._name("l", leaf, demand))
         tunnel = self._find_tunnel(leaf, demand)
         cable = f"c{self.leaves.index(leaf)}{self.demands.index(demand)}"
@@ -138,9 +140,9 @@ class LeafFabric:
         ):
             run("ip", "-n", name, *words.split())
         run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.ip_forward=1")
-        self._start_router(name, leaf, demand)
 
-    def _start_router(self, name: str, leaf: Leaf, demand: PlaneDemand) -> None:
+    def _start_router(self, leaf: Leaf, demand: PlaneDemand) -> None:
+        name = self._name("l", leaf, demand)
         own = self._find_tunnel(leaf, demand)
         peers = [
             (self._find_tunnel(other, one), other.asn)
