@@ -146,8 +146,9 @@ class JobFinisher:
             generation = allocation.checkpoint.generation
             unprepare_allocation(mechanism, allocation.key, generation, context.state_dir)
         context.reach_step("unprepared")
-        allocation.enter_phase(JobPhase.ENDED)
+        # What may fail comes first: nothing tells of a job again that has ended here.
         length = log_end(directory)
+        allocation.enter_phase(JobPhase.ENDED)
         context.queue_report(report.model_copy(update={"log_bytes": length}))
         context.announce_change()
 
