@@ -7,6 +7,7 @@ does it by itself, and crun 1.8.1 ends with "drop all controllers".
 
 from __future__ import annotations
 
+import logging
 import re
 import subprocess
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from shutil import which
 from typing import Final
 
 from gpupool.mechanisms.containers.accounts import MissingPart
+
+log = logging.getLogger(__name__)
 
 #: The first version with all options that `argv` uses.
 LEAST_VERSION: Final = (4, 0)
@@ -66,7 +69,7 @@ def find_podman(
     Args:
         find: Returns the path of a program.
         unified: Whether the host has cgroup v2 alone; None looks.
-        ask: Returns what a program answers to `--version`.
+        ask: Returns what a program answers to `--version`; "" where it failed.
         settings: Where the kernel shows its settings.
     """
     podman = find("podman")
@@ -86,6 +89,8 @@ def find_podman(
             f"sysctl -w {forbidden}={_NAMESPACE_SETTINGS[forbidden]}",
         )
     version = parse_version((ask or _ask_version)(podman))
+    if version is None:
+        return MissingPart("Podman does not say its version", "podman --version")
     if version < LEAST_VERSION:
         wanted = ".".join(map(str, LEAST_VERSION))
         found = ".".join(map(str, version))
@@ -101,10 +106,10 @@ def find_podman(
     return PodmanInstallation(podman, find("unshare") or "unshare", runtime, version, is_unified)
 
 
-def parse_version(text: str) -> tuple[int, int]:
-    """Parse `podman version 4.3.1`; (0, 0) for anything else."""
+def parse_version(text: str) -> tuple[int, int] | None:
+    """Parse `podman version 4.3.1`; None for anything else."""
     found = re.search(r"(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _find_forbidding_setting(settings: Path) -> str | None:
@@ -124,22 +129,30 @@ def _describe_missing_podman(find: FindProgram, ask: Callable[[str], str]) -> Mi
     if docker is None:
         return MissingPart("Podman is not installed", hint)
     # See ADR 0071.
-    found = ".".join(map(str, parse_version(ask(docker))))
+    version = parse_version(ask(docker))
+    found = "Docker" if version is None else f"Docker {version[0]}.{version[1]}"
     return MissingPart(
-        f"Podman is not installed; Docker {found} is, whose daemon would run the container with "
+        f"Podman is not installed; {found} is, whose daemon would run the container with "
         "root's rights and not as your account",
         hint,
     )
 
 
 def _ask_version(program: str) -> str:
-    return _read_version(program, Path(program).stat().st_mtime_ns)
+    try:
+        return _read_version(program, Path(program).stat().st_mtime_ns)
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("%s --version: %s", program, error)
+        return ""
 
 
 @cache
 def _read_version(program: str, _modified_ns: int) -> str:
-    """Ask a program once, and again when its file is another one: an agent lives for months."""
+    """Ask a program once, and again when its file is another one: an agent lives for months.
+
+    A program that failed, as on a machine that is short of memory, is asked again.
+    """
     done = subprocess.run(
-        [program, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False
+        [program, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=True
     )
     return done.stdout

@@ -100,4 +100,30 @@ def test_a_host_without_user_namespaces_is_refused_with_its_setting(
 
 def test_a_version_is_read_from_what_the_program_says() -> None:
     assert parse_version("podman version 5.10.0-rc1") == (5, 10)
-    assert parse_version("nothing") == (0, 0)
+    assert parse_version("nothing") is None
+
+
+def test_a_podman_that_fails_once_is_asked_again(tmp_path: Path) -> None:
+    podman = tmp_path / "podman"
+    podman.write_text(
+        f"#!/bin/sh\nmkdir {tmp_path}/asked 2>&- && exit 1\necho podman version 4.3.1\n"
+    )
+    podman.chmod(0o755)
+    programs = machine(*ALL)
+
+    def find_program(name: str) -> str | None:
+        return str(podman) if name == "podman" else programs(name)
+
+    def look() -> PodmanInstallation | MissingPart:
+        return find_podman(find=find_program, unified=False, settings=Path("/nothing"))
+
+    assert look() == MissingPart("Podman does not say its version", "podman --version")
+    found = look()
+    assert isinstance(found, PodmanInstallation)
+    assert found.version == (4, 3)
+
+
+def test_a_docker_that_fails_is_named_without_a_version() -> None:
+    found = find("docker", said="")
+    assert isinstance(found, MissingPart)
+    assert "; Docker is, whose daemon" in found.reason
