@@ -1,6 +1,6 @@
-"""What is left of a login once its user's name is given again, maybe to another person: nothing.
+"""Ends the identities of deleted users that come back under their name, maybe as another person.
 
-Writes in the caller's transaction.
+Writes in the caller's transaction. Why: docs/decisions/0102-sign-on.md.
 """
 
 from __future__ import annotations
