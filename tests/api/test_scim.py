@@ -179,6 +179,34 @@ def test_a_deactivated_person_is_a_leaver_in_every_words(
     assert found["disabled"]
 
 
+@pytest.mark.parametrize("has_user", [True, False])
+def test_a_deactivated_person_logs_in_as_no_user_of_its_own(
+    pool: RunningApp, has_user: bool
+) -> None:
+    name = "ada" if has_user else "abe"
+    provider = account(pool, f"of-{name}")
+    made = add(provider, name, externalId=f"{name}-1").json()
+    if has_user:
+        add_group(provider, "gpu-nlp", made["id"])
+    off = patch(
+        provider, f"Users/{made['id']}", {"op": "replace", "path": "active", "value": False}
+    )
+    assert off.json()["active"] is False
+    admin = pool.client()
+    if has_user:
+        assert admin.delete(f"users/{name}").status == 204
+        assert admin.post("users", {"name": name, "tenant": "nlp"}).status == 201
+    known = ExternalPerson(f"of-{name}", f"scim:of-{name}", f"{name}-1", name, ("gpu-nlp",))
+    with pytest.raises(SignonRefused, match=f"has deactivated {name} by SCIM"):
+        pool.services.signon.sessions.open_token(known)
+    assert person(pool, f"{name}-2") is None
+    # What the provider says of the former person is nothing to the next one of its name.
+    assert provider.delete(f"{ROOT}/Users/{made['id']}").status == 204
+    found = person(pool, name)
+    assert (found is None) == (not has_user)
+    assert found is None or not found["disabled"]
+
+
 def test_filters_find_one_person_and_a_name_is_taken_once(pool: RunningApp) -> None:
     okta = account(pool, "okta")
     made = add(okta, "Carol@Example.org", externalId="c-1", name={"givenName": "Carol"})

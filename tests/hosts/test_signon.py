@@ -40,6 +40,7 @@ include /etc/ldap/schema/cosine.schema
 include /etc/ldap/schema/inetorgperson.schema
 modulepath /usr/lib/ldap
 moduleload back_mdb
+moduleload retcode
 pidfile {folder}/slapd.pid
 TLSCertificateFile {folder}/server.pem
 TLSCertificateKeyFile {folder}/server.key
@@ -51,7 +52,26 @@ rootpw "root of the directory"
 directory {folder}/data
 access to attrs=userPassword by anonymous auth by * none
 access to * by dn.exact="cn=search,{base}" read by * none
+database mdb
+suffix "{trouble}"
+rootdn "cn=admin,{trouble}"
+directory {folder}/trouble
+access to * by dn.exact="cn=search,{base}" read by * none
+overlay retcode
+retcode-parent "ou=people,{trouble}"
+{answers}
 """
+#: A part of the directory whose persons are found, and whose passwords it answers with a trouble of
+#: its own, by slapo-retcode(5): codes of RFC 4511, A.1, or none.
+TROUBLE = "dc=trouble,dc=org"
+ANSWERS = {
+    "timelimit": "3",
+    "busy": "51",
+    "unavailable": "52",
+    "unwilling": "53",
+    "other": "80",
+    "gone": "52 flags=pre-disconnect",
+}
 PEOPLE = """\
 dn: {base}
 objectClass: organization
@@ -92,6 +112,26 @@ member: uid=alice,{base}
 """
 
 
+TROUBLED_PEOPLE = """\
+dn: {trouble}
+objectClass: organization
+objectClass: dcObject
+o: trouble
+dc: trouble
+
+dn: ou=people,{trouble}
+objectClass: organizationalUnit
+ou: people
+"""
+TROUBLED_PERSON = """
+dn: uid={name},ou=people,{trouble}
+objectClass: inetOrgPerson
+uid: {name}
+cn: {name}
+sn: T
+"""
+
+
 @dataclass
 class Directory:
     """A running slapd."""
@@ -121,14 +161,16 @@ class Directory:
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
     folder = tmp_path_factory.mktemp("slapd")
-    (folder / "data").mkdir()
+    for name in ("data", "trouble"):
+        (folder / name).mkdir()
     authority = make_certificates(folder)
     configuration = folder / "slapd.conf"
-    configuration.write_text(CONFIGURATION.format(folder=folder, base=BASE))
-    people = PEOPLE.format(base=BASE, secret=SECRET)
-    subprocess.run(
-        [SLAPADD, "-f", str(configuration)], input=people, text=True, check=True, timeout=60
-    )
+    answers = [f"retcode-item uid={name} {answer} op=bind" for name, answer in ANSWERS.items()]
+    facts = {"folder": folder, "base": BASE, "trouble": TROUBLE, "answers": "\n".join(answers)}
+    configuration.write_text(CONFIGURATION.format(**facts))
+    add_entries(configuration, BASE, PEOPLE.format(base=BASE, secret=SECRET))
+    troubled = [TROUBLED_PERSON.format(name=name, trouble=TROUBLE) for name in ANSWERS]
+    add_entries(configuration, TROUBLE, TROUBLED_PEOPLE.format(trouble=TROUBLE) + "".join(troubled))
     running = Directory(folder, find_port(), find_port(), authority)
     urls = f"ldap://127.0.0.1:{running.port} ldaps://127.0.0.1:{running.tls_port}"
     server = subprocess.Popen(
@@ -192,6 +234,18 @@ def test_wrong_names_and_filters_in_names_are_refused(
     assert log_in(pool, user, password).code == "GP-3042"
 
 
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_trouble_of_the_directory_is_no_wrong_password(
+    name: str, pool: RunningApp, directory: Directory
+) -> None:
+    body = {"ldap": directory.settings(base_dn=TROUBLE), "secret": SECRET}
+    assert pool.client().put("sso/providers/troubled", body).status == 200
+    # More than lock a name.
+    for _ in range(6):
+        refused = log_in(pool, name, "password", "troubled")
+        assert (refused.status, refused.code) == (503, "GP-5060"), refused.body
+
+
 def test_a_nul_in_a_name_reaches_no_directory(pool: RunningApp) -> None:
     assert log_in(pool, "\0alice", "password of alice").code == "GP-1010"
 
@@ -242,6 +296,11 @@ def test_a_directory_that_is_down_disables_no_user(pool: RunningApp, directory: 
     assert admin.get("users/alice").json()["disabled"] is False
     assert log_in(pool, "alice", "password of alice").code == "GP-5060"
     assert admin.get("whoami").json()["role"] == "admin"
+
+
+def add_entries(configuration: Path, suffix: str, entries: str) -> None:
+    command = [SLAPADD, "-f", str(configuration), "-b", suffix]
+    subprocess.run(command, input=entries, text=True, check=True, timeout=60)
 
 
 def make_certificates(folder: Path) -> str:

@@ -39,7 +39,11 @@ from gpupool.wire.jobs import JobOut
 JOBS_AT_ONCE = 250
 
 Row = sa.Row[Any]
-Step = Callable[[WriteTransaction], None]
+#: Requests ends in a transaction; returns how many were not requested before.
+Step = Callable[[WriteTransaction], int]
+#: Is called in each transaction that stops something, with the number of jobs. The members of an
+#: array that have no row yet are one.
+StopNote = Callable[[WriteTransaction, int], None]
 
 
 class StopService:
@@ -59,7 +63,13 @@ class StopService:
         self._gangs = gangs
         self._why = why
 
-    def stop_job(self, named: str, principal: Principal, grace_s: int | None) -> list[JobOut]:
+    def stop_job(
+        self,
+        named: str,
+        principal: Principal,
+        grace_s: int | None,
+        note: StopNote | None = None,
+    ) -> list[JobOut]:
         """Request the end of a job, or of all live jobs of an array. Idempotent.
 
         Raises:
@@ -84,10 +94,10 @@ class StopService:
             steps.append(partial(self._stop_member, member, why))
         if array is not None:
             # No further member is made from here on, so the live ones are all there are.
-            self._run_step(steps.pop(), aside=bool(rows))
+            self._run_step(steps.pop(), note, aside=bool(rows))
             with self._store.read() as connection:
                 rows, _ = reading.find_live_jobs(connection, principal, named)
-        self._run_steps(steps, [row.id for row in rows], why, grace_s)
+        self._run_steps(steps, [row.id for row in rows], why, grace_s, note)
         return self._read_stopped(named, rows, array, member, principal)
 
     def stop_all(self, principal: Principal, why: str, grace_s: int | None) -> int:
@@ -120,7 +130,12 @@ class StopService:
     # --- the writing -----------------------------------------------------------------------
 
     def _run_steps(
-        self, first: Sequence[Step], job_ids: Sequence[int], why: str, grace_s: int | None
+        self,
+        first: Sequence[Step],
+        job_ids: Sequence[int],
+        why: str,
+        grace_s: int | None,
+        note: StopNote | None = None,
     ) -> None:
         gangs = self._read_gangs(job_ids)
         with self._store.read() as connection:
@@ -129,14 +144,14 @@ class StopService:
         for part in _split_jobs(job_ids, gangs, large):
             steps.append(partial(self._stop_part, part, why, grace_s))
         for gang in large:
-            self._run_step(partial(self._end_gang, gang, why, grace_s), aside=True)
+            self._run_step(partial(self._end_gang, gang, why, grace_s), note, aside=True)
             # No member is added or placed from here on, so the live ones are all there are.
             for part in self._gangs.list_parts_to_stop(gang, asked=True):
                 steps.append(partial(self._gangs.stop_part, gang, part))
         for number, step in enumerate(steps, 1):
-            self._run_step(step, aside=number < len(steps))
+            self._run_step(step, note, aside=number < len(steps))
 
-    def _run_step(self, step: Step, *, aside: bool) -> None:
+    def _run_step(self, step: Step, note: StopNote | None, *, aside: bool) -> None:
         """Run one transaction; with `aside`, others of the request follow it."""
         # The Idempotency-Key is recorded with the last one: a request that was cut off half-way is
         # carried on when it is repeated. `freeing`: a full disk must not keep jobs from ending.
@@ -144,7 +159,9 @@ class StopService:
             idempotency.defer_key() if aside else nullcontext(),
             self._store.write(freeing=True) as write,
         ):
-            step(write)
+            count = step(write)
+            if count and note is not None:
+                note(write, count)
 
     def _read_gangs(self, job_ids: Sequence[int]) -> dict[int, int]:
         """Read the gangs of those of the jobs that are in one."""
@@ -158,30 +175,34 @@ class StopService:
         return gangs
 
     @staticmethod
-    def _end_gang(gang: int, why: str, grace_s: int | None, write: WriteTransaction) -> None:
+    def _end_gang(gang: int, why: str, grace_s: int | None, write: WriteTransaction) -> int:
         gang_lifecycle.mark_gang_ending(write, gang, why, grace_s)
+        return 0
 
     def _stop_part(
         self, job_ids: Sequence[int], why: str, grace_s: int | None, write: WriteTransaction
-    ) -> None:
+    ) -> int:
         gone, asked = stop_requests.request_stop(write, job_ids, why, grace_s)
         write.note(lambda: self._cache.dequeue_jobs(gone))
         write.note(lambda: self._cache.record_leaving_jobs(asked))
         write.note(lambda: self._leases.drop_leases(gone))
+        return len(gone) + len(asked)
 
-    def _stop_rest(self, array: Row, why: str, write: WriteTransaction) -> None:
-        stop_rest(write, array.id, stop_reasons.STOP_REASONS.get(why, why))
+    def _stop_rest(self, array: Row, why: str, write: WriteTransaction) -> int:
+        stopped = stop_rest(write, array.id, stop_reasons.STOP_REASONS.get(why, why))
         write.note(lambda: self._cache.dequeue_jobs([array.public_id]))
+        return 0 if stopped is None else 1
 
     def _stop_member(
         self, member: reading.UncreatedMember, why: str, write: WriteTransaction
-    ) -> None:
+    ) -> int:
         # The member becomes a job that was stopped: without a row its array would start it.
         made = create_members(write, [str(MemberReference(member.array.public_id, member.index))])
         query = sa.select(jobs.c.id).where(jobs.c.public_id.in_(made.values()))
         ids = write.execute(query).scalars().all()
-        job_stops.stop_waiting_jobs(write, ids, why)
+        stopped = job_stops.stop_waiting_jobs(write, ids, why)
         write.note(lambda: self._cache.record_created_members(made))
+        return len(stopped)
 
     # --- the answer ------------------------------------------------------------------------
 

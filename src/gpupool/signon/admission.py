@@ -85,6 +85,8 @@ def admit_person(
             f"no rule of this pool gives rights to {describe_groups(person.groups)}",
             "an admin types: gpupool sso rule-add --group GROUP --role user --tenant TENANT",
         )
+    if known is None and _is_deactivated(write, person):
+        return _make_deactivated(person.name[:80])
     rule = chosen[1]
     account = find_rule_account(facts.accounts, rule, person)
     if known is None:
@@ -222,11 +224,29 @@ def _refuse_user(write: WriteTransaction, user: Row, identity: Row) -> Admission
         scim_users.c.identity_id == identity.id, scim_users.c.active.is_(sa.false())
     )
     if user.disabled_ns is not None and write.execute(inactive).first() is not None:
-        return AdmissionRefusal(
-            f"the identity provider has deactivated {user.name} by SCIM",
-            "activate the person at the provider, which then tells the pool",
-        )
+        return _make_deactivated(user.name)
     return None
+
+
+def _is_deactivated(write: WriteTransaction, person: ExternalPerson) -> bool:
+    """Return whether the provider has deactivated a person that has no user here, by SCIM."""
+    subject = sa.func.coalesce(sa.func.nullif(scim_users.c.external_id, ""), scim_users.c.user_name)
+    # The account of a provider has its name.
+    query = sa.select(scim_users.c.id).join(users, users.c.id == scim_users.c.account_id)
+    query = query.where(
+        users.c.name == person.provider,
+        users.c.retired_ns.is_(None),
+        subject == person.subject,
+        scim_users.c.active.is_(sa.false()),
+    )
+    return write.execute(query).first() is not None
+
+
+def _make_deactivated(name: str) -> AdmissionRefusal:
+    return AdmissionRefusal(
+        f"the identity provider has deactivated {name} by SCIM",
+        "activate the person at the provider, which then tells the pool",
+    )
 
 
 def _change_user(

@@ -195,9 +195,12 @@ def find_leaving(
 
 
 def _is_unseen_since(write: WriteTransaction, row: Row) -> bool:
-    """Return whether a person has not logged in since the sync has read it, which takes minutes."""
+    """Return whether a person has not logged in since the sync has read it, which takes minutes.
+
+    Its user may be another person's meanwhile, without this identity.
+    """
     mine = tables.identities.c.id == row.id
-    seen_ns = write.execute(sa.select(tables.identities.c.seen_ns).where(mine)).scalar_one()
+    seen_ns = write.execute(sa.select(tables.identities.c.seen_ns).where(mine)).scalar_one_or_none()
     return bool(seen_ns == row.seen_ns)
 
 

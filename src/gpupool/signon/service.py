@@ -9,6 +9,7 @@ from typing import TypeVar
 from gpupool.base.errors import BadOption, GpupoolError
 from gpupool.model.tenant import Principal
 from gpupool.signon.admission import AdmissionFacts
+from gpupool.signon.former_links import end_former_links
 from gpupool.signon.ldap.directory import LdapDirectory
 from gpupool.signon.ldap.service import LdapLogins
 from gpupool.signon.leaver_facts import LeaverJobs
@@ -75,6 +76,7 @@ class SignonService:
         self._store = store
         self.scim = ScimService(store, facts, leaver_jobs)
         self._leavers = LeaverService(store, self.providers, facts, leaver_jobs)
+        store.commit_steps["former logins"] = end_former_links
 
     def list_ways(self) -> list[LoginWayOut]:
         """List the ways to log in, for a stranger."""

@@ -143,6 +143,10 @@ class CallerIdentity:
         self._note_use(given.id)
         return self.bind_account(bearer.principal, peer)
 
+    def find_account(self, uid: int) -> UnixIdentity | None:
+        """Find the Unix account of a uid on the pool's machine. May block on a directory service."""
+        return self._accounts.by_uid(uid)
+
     def run_as(self, principal: Principal, peer: PeerProcess | None) -> RunAs:
         """Return the Unix account of this caller's jobs. Raises NoUnixUser.
 

@@ -183,3 +183,44 @@ def test_an_admin_of_the_machine_is_not_reached_by_a_claim(door: Door) -> None:
     login = door.log_in("alice")
     assert (login.user, login.role) == ("alice", "user")
     assert door.tenancy.users.get(door.owner, "boss").role == "admin"
+
+
+def test_a_login_of_a_deleted_user_is_refused(door: Door) -> None:
+    door.rule("nlp")
+    door.log_in("alice", "nlp")
+    door.tenancy.delete_user(door.owner, "alice")
+    with pytest.raises(SignonRefused, match="alice of this login was deleted"):
+        door.log_in("alice", "nlp")
+
+
+def test_a_former_login_does_not_enter_the_next_user_of_its_name(door: Door) -> None:
+    door.rule("nlp")
+    door.log_in("alice", "nlp")
+    door.tenancy.delete_user(door.owner, "alice")
+    next_alice = door.user("alice", tenant="vision", role="tenant-admin")
+    login = door.log_in("alice", "nlp")
+    assert (login.user, login.tenant, login.role) == ("alice-2", "nlp", "user")
+    # Without rights it is refused, and the next user keeps its own.
+    with pytest.raises(SignonRefused):
+        door.log_in("alice")
+    found = door.tenancy.users.get(door.owner, "alice")
+    assert (found.tenant, found.role, found.disabled) == ("vision", "tenant-admin", False)
+    assert [leaver.user_id for leaver in door.leavers] != [next_alice.user_id]
+
+
+def test_a_former_login_does_not_enter_a_user_that_its_account_brings_back(door: Door) -> None:
+    door.rule("nlp")
+    on_machine = door.peer(1001)
+    door.rule(None, run_as="{preferred_username}")
+    assert door.bearer(door.log_in("alice").token).user_id == on_machine.user_id
+    door.tenancy.delete_user(door.owner, "alice")
+    assert door.peer(1001).user_id == on_machine.user_id
+    assert door.log_in("alice", "nlp").user == "alice-2"
+
+
+def test_the_next_user_of_a_name_gets_a_login_of_its_own(door: Door) -> None:
+    door.rule(None, run_as="{preferred_username}")
+    door.log_in("alice")
+    door.tenancy.delete_user(door.owner, "alice")
+    next_alice = door.user("alice", unix_user="alice")
+    assert door.bearer(door.log_in("alice", subject="next").token).user_id == next_alice.user_id

@@ -10,7 +10,7 @@ from gpupool.base.errors import BadOption, NotLoggedIn, SignonRefused
 from gpupool.signon.leaver_facts import LOST_GROUPS, LeaverChoice
 from gpupool.signon.leavers import find_leaving
 from gpupool.signon.rule_service import read_rules
-from gpupool.wire.people import TokenIn
+from gpupool.wire.people import TokenIn, UserIn
 from gpupool.wire.signon import SyncIn
 from tests.support.identity_provider import IdentityProvider
 from tests.unit.signon.conftest import Door
@@ -62,6 +62,33 @@ def test_a_person_that_logs_in_during_a_sync_is_no_leaver(
     done = door.signon.sync(door.owner, SyncIn(provider="corp", unseen_days=30, jobs="stop"))
     assert door.bearer(sessions[0]).user == "alice"
     assert (done.leavers, door.stopped) == ([], [])
+
+
+def test_a_sync_leaves_the_next_user_of_a_leavers_name_alone(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("alice", "bob"):
+        door.log_in(name)
+    door.sleep(40 * DAY)
+    choose = door.choose
+    made: list[str] = []
+
+    def make_anew(name: str) -> None:
+        made.append(name)
+        door.tenancy.delete_user(door.owner, name)
+        door.tenancy.users.create(door.owner, UserIn(name=name))
+
+    def make_anew_meanwhile(*facts: Any) -> LeaverChoice:
+        if "bob" not in made:
+            make_anew("bob")
+        return choose(*facts)
+
+    make_anew("alice")
+    monkeypatch.setattr(door, "choose", make_anew_meanwhile)
+    done = door.signon.sync(door.owner, SyncIn(provider="corp", unseen_days=30, jobs="stop"))
+    assert (done.checked, done.leavers, door.stopped) == (1, [], [])
+    for name in made:
+        assert not door.tenancy.users.get(door.owner, name).disabled
 
 
 def test_a_person_of_the_directory_leaves_without_a_role_in_the_tenant_of_its_jobs(

@@ -50,14 +50,10 @@ def list_leavers(store: Store, caller: Principal, *, everything: bool) -> Page[L
     return Page(items=[_describe(row) for row in rows])
 
 
-def count_stopped(write: WriteTransaction, row: Row, jobs: int) -> None:
-    """Count the jobs whose end is requested next, before the first request.
-
-    The requests are several transactions. A server that dies among them finds fewer jobs at its
-    start, so the first count stays.
-    """
-    first = sa.and_(leavers.c.id == row.id, IS_OPEN, leavers.c.stopped == 0)
-    write.execute(leavers.update().where(first).values(stopped=jobs))
+def count_stopped(write: WriteTransaction, jobs: int, row: Row) -> None:
+    """Count jobs in the transaction that requests their end."""
+    mine = leavers.c.id == row.id
+    write.execute(leavers.update().where(mine).values(stopped=leavers.c.stopped + jobs))
 
 
 def count_handed(write: WriteTransaction, row: Row) -> None:

@@ -46,6 +46,8 @@ def find_refusal(unit: OwnedUnit, heir: HeirFacts, waiting: int) -> str | None:
         return "it is attached to a terminal, and ends with it"
     if unit.is_incomplete:
         return "its members are still being written; hand it over in a minute"
+    if unit.lacks_account:
+        return "its owner has no Unix account any more, so it starts no job"
     account = unit.account
     if account is not None and account.uid not in heir.uids and not heir.takes_accounts:
         return (

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.allocations.handover.refusals import HeirFacts, find_refusal
-from gpupool.allocations.handover.units import OwnedUnit, read_units
+from gpupool.allocations.handover.units import OwnedUnit, read_account, read_units
 from gpupool.allocations.handover.writing import (
     HandoverAuthor,
     HandoverParties,
     write_handover,
 )
+from gpupool.allocations.schedules.accounts import OwnerAccounts, find_account
 from gpupool.allocations.submission.queue_limits import PendingGate
-from gpupool.base.errors import BadOption, HandoverRefused, NotFound
+from gpupool.base.errors import BadOption, HandoverRefused, NotFound, NoUnixUser
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.billing.budgets.standing import BudgetStanding, read_budgets, read_standing
 from gpupool.billing.budgets.tables import budgets
@@ -84,7 +86,9 @@ class HandoverService:
         """
         now_ns = self._store.clock.now_ns()
         with self._store.read() as connection:
-            units = read_units(connection, owner.id, now_ns)
+            units = [
+                self._find_account(unit, owner) for unit in read_units(connection, owner.id, now_ns)
+            ]
             spent = _read_spent(connection, heir, now_ns // NANOS_PER_SECOND)
         if only is not None:
             units = _choose_units(units, owner.name, only)
@@ -124,6 +128,19 @@ class HandoverService:
                         note(write)
                     done.append(unit)
         return done
+
+    def _find_account(self, unit: OwnedUnit, owner: Row) -> OwnedUnit:
+        """Find what a schedule runs as now: so it goes on with its new owner."""
+        if unit.kind != "schedule":
+            return unit
+        role = UserRole(owner.role)
+        principal = Principal(owner.id, owner.name, owner.tenant_id, unit.tenant, role)
+        accounts = OwnerAccounts(principal, owner.unix_uid, owner.run_as_uid)
+        try:
+            run_as = find_account(self._tenancy, unit.run_as, accounts)
+        except NoUnixUser:
+            return replace(unit, lacks_account=True)
+        return replace(unit, run_as=run_as, account=read_account(run_as))
 
     def _build_facts(
         self, heir: Row, spent: Sequence[BudgetStanding], *, takes_accounts: bool

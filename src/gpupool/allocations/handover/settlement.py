@@ -19,7 +19,6 @@ from gpupool.allocations.handover.leaver_rows import (
     TOPIC,
     close_leaver,
     count_handed,
-    count_stopped,
     note_leaver,
 )
 from gpupool.allocations.handover.policies import check_choice, find_policy
@@ -158,11 +157,7 @@ class LeaverSettlement:
             return
         if row.act == "keep" and row.until_ns > self._store.clock.now_ns():
             return
-        names = self._stops.list_jobs(row)
-        if names:
-            with self._store.write() as write:
-                count_stopped(write, row, len(names))
-            self._stops.stop_jobs(row, names)
+        self._stops.stop_jobs(row, self._stops.list_jobs(row))
         with self._store.write() as write:
             close_leaver(write, row, "")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.allocations.handover.leaver_rows import count_stopped
 from gpupool.allocations.stop import StopService
 from gpupool.allocations.store.tables import HAS_REST, IS_LIVE, arrays, jobs
 from gpupool.base.errors import NotFound, WrongState
@@ -32,11 +34,12 @@ class LeaverStops:
             return [*connection.execute(waiting).scalars(), *connection.execute(singles).scalars()]
 
     def stop_jobs(self, row: Row, names: Sequence[str]) -> None:
-        """Request the end of these jobs and arrays. Idempotent."""
+        """Request the end of these jobs and arrays, and count those that it ends. Idempotent."""
         author = Principal(0, row.made_by, row.tenant_id, row.tenant, UserRole.ADMIN)
+        note = partial(count_stopped, row=row)
         for name in names:
             try:
-                self._stops.stop_job(name, author, None)
+                self._stops.stop_job(name, author, None, note)
             except (NotFound, WrongState):
                 # It ended by itself in between, or with its array.
                 continue

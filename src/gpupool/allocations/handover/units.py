@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -86,6 +86,8 @@ class OwnedUnit:
         jobs: live jobs, with the members of an array that have no row yet.
         waiting: entries that it has in the queue.
         account: of its command; None: the agent's own, or a reservation.
+        run_as: of a schedule, its account as its column has it.
+        lacks_account: the owner of the schedule has no Unix account any more.
         is_attached: a client's terminal holds it.
         is_incomplete: members of the gang are still being written.
     """
@@ -102,6 +104,8 @@ class OwnedUnit:
     jobs: int = 0
     waiting: int = 0
     account: JobAccount | None = None
+    run_as: Mapping[str, Any] | None = None
+    lacks_account: bool = False
     is_attached: bool = False
     is_incomplete: bool = False
 
@@ -146,7 +150,7 @@ def _build_job(row: Row) -> OwnedUnit:
         row.project,
         jobs=1,
         waiting=_count_waiting([row]),
-        account=_read_account(row.run_as),
+        account=read_account(row.run_as),
         is_attached=row.attached,
     )
 
@@ -165,7 +169,7 @@ def _build_array(row: Row, members: list[Row]) -> OwnedUnit:
         row.project,
         jobs=len(members) + rest,
         waiting=_count_waiting(members) + (1 if rest else 0),
-        account=_read_account(row.run_as),
+        account=read_account(row.run_as),
     )
 
 
@@ -183,7 +187,7 @@ def _build_gang(row: Row, members: list[Row]) -> OwnedUnit:
         first.project,
         jobs=len(members),
         waiting=_count_waiting(members),
-        account=_read_account(row.run_as),
+        account=read_account(row.run_as),
         is_incomplete=row.missing > 0,
     )
 
@@ -197,7 +201,8 @@ def _count_waiting(members: Iterable[Row]) -> int:
     return sum(row.state == JobState.PENDING for row in members)
 
 
-def _read_account(run_as: Any) -> JobAccount | None:
+def read_account(run_as: Any) -> JobAccount | None:
+    """Read an account as launches and schedules have it."""
     return None if not run_as else JobAccount(run_as["uid"], run_as["name"])
 
 
@@ -217,7 +222,8 @@ def _read_schedules(connection: sa.Connection, user_id: int) -> list[OwnedUnit]:
             row.tenant_id,
             row.tenant,
             row.state,
-            account=_read_account(row.run_as),
+            account=read_account(row.run_as),
+            run_as=row.run_as,
         )
         for row in connection.execute(query)
     ]

@@ -118,7 +118,9 @@ def _write_schedule(
     row = write.execute(sa.select(schedules).where(mine)).one_or_none()
     if row is None:
         return None
-    write.execute(schedules.update().where(mine).values(user_id=parties.heir_id))
+    # Its command stays the earlier owner's, so it does not follow the account of the heir.
+    values = {"user_id": parties.heir_id, "run_as": unit.run_as}
+    write.execute(schedules.update().where(mine).values(**values))
     if row.state == "paused" and row.reason.startswith(OWNER_LEFT):
         rule = CronRule(row.cron, row.time_zone)
         resume_schedule(write, row, rule.find_next(write.now_ns))

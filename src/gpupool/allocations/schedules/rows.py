@@ -29,6 +29,8 @@ SCHEDULE = (
         users.c.tenant_id.label("user_tenant_id"),
         users.c.disabled_ns,
         users.c.retired_ns,
+        users.c.unix_uid,
+        users.c.run_as_uid,
     )
     .join(tenants, tenants.c.id == schedules.c.tenant_id)
     .join(users, users.c.id == schedules.c.user_id)

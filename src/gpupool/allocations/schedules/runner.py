@@ -14,6 +14,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from gpupool.allocations.dependencies.standings import read_standing
+from gpupool.allocations.schedules.accounts import OwnerAccounts, find_account
 from gpupool.allocations.schedules.instants import CronRule
 from gpupool.allocations.schedules.rows import (
     IS_ACTIVE,
@@ -33,6 +34,7 @@ from gpupool.base.supervision import SupervisedThread
 from gpupool.base.units import NANOS_PER_SECOND, format_duration
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.store.database import Store
+from gpupool.tenancy.service import TenancyService
 from gpupool.wire.chains.dependencies import DependencyIn
 from gpupool.wire.chains.schedules import ScheduleRunOut
 from gpupool.wire.submissions import JobIn
@@ -48,8 +50,9 @@ _AT_ONCE: Final = 100
 class ScheduleRunner:
     """Runs schedules. Thread-safe; `look` may be called without the thread."""
 
-    def __init__(self, store: Store, jobs: JobService) -> None:
+    def __init__(self, store: Store, tenancy: TenancyService, jobs: JobService) -> None:
         self._store = store
+        self._tenancy = tenancy
         self._jobs = jobs
         self._keyed = KeyedJobs(store, jobs)
         self._looking = threading.Lock()
@@ -146,7 +149,11 @@ class ScheduleRunner:
         if live is not None:
             body.after.append(DependencyIn(job=live, condition="any"))
         try:
-            job = known or self._keyed.submit(key, body, principal, row.run_as)
+            job = known
+            if job is None:
+                accounts = OwnerAccounts(principal, row.unix_uid, row.run_as_uid)
+                account = find_account(self._tenancy, row.run_as, accounts)
+                job = self._keyed.submit(key, body, principal, account)
         except ServiceUnavailable:
             raise
         except GpupoolError as error:

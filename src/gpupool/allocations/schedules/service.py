@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from gpupool.allocations.schedules.accounts import describe_account
 from gpupool.allocations.schedules.instants import CronRule
 from gpupool.allocations.schedules.rows import (
     SCHEDULE,
@@ -58,7 +59,7 @@ class ScheduleService:
         self._store = store
         self._tenancy = tenancy
         self._jobs = jobs
-        self.runner = ScheduleRunner(store, jobs)
+        self.runner = ScheduleRunner(store, tenancy, jobs)
         store.commit_steps["schedules"] = remove_of_ended_users
 
     def add(self, body: ScheduleIn, principal: Principal, run_as: RunAs | None) -> ScheduleOut:
@@ -101,7 +102,7 @@ class ScheduleService:
                 overlap=body.overlap,
                 deadline_s=body.deadline_seconds,
                 body=body.job.model_dump(mode="json"),
-                run_as=None if run_as is None else run_as.model_dump(mode="json"),
+                run_as=describe_account(write.connection, principal, run_as),
                 state="active",
                 reason="",
                 next_ns=rule.find_next(write.now_ns),
@@ -174,9 +175,10 @@ class ScheduleService:
             _check_job(body.job, row.tenant)
             self._jobs.plan_job(body.job, principal, run_as)
             values["body"] = body.job.model_dump(mode="json")
-            values["run_as"] = None if run_as is None else run_as.model_dump(mode="json")
         with self._store.write() as write:
             row = _find_to_change(write.connection, row.public_id, principal)
+            if body.job is not None:
+                values["run_as"] = describe_account(write.connection, principal, run_as)
             now = _tag(row, principal)
             if tag is not None and tag != now:
                 raise StaleGeneration(

@@ -101,9 +101,10 @@ class UnsettledGangs:
             yield some
             after = some[-1]
 
-    def stop_part(self, gang: int, members: list[int], write: WriteTransaction) -> None:
-        """Stop these members for the reason of their gang."""
+    def stop_part(self, gang: int, members: list[int], write: WriteTransaction) -> int:
+        """Stop these members for the reason of their gang; return how many were not stopped yet."""
         why, grace_s = gang_parts.read_end_reason(write.connection, gang)
         gone, asked = stop_requests.stop_jobs(write, members, why, grace_s)
         write.note(partial(self._cache.dequeue_jobs, gone))
         write.note(partial(self._cache.record_leaving_jobs, asked))
+        return len(gone) + len(asked)

@@ -23,6 +23,10 @@ from gpupool.wire.signon import LdapSettings
 CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 10
 MOST_GROUPS: Final = 2000
+#: Answers to a bind that blame the name or the password: constraintViolation (a lock of the
+#: directory), noSuchObject, invalidDNSyntax, inappropriateAuthentication, invalidCredentials,
+#: insufficientAccessRights (RFC 4511, A.2). Any other is the directory's own trouble.
+_BLAMING_CODES: Final = frozenset({19, 32, 34, 48, 49, 50})
 #: Before a value that is no text, as objectGUID.
 _HEX: Final = "hex:"
 
@@ -132,9 +136,11 @@ class LdapDirectory:
             if address.scheme == "ldap" and not connection.start_tls():
                 raise self._make_unreachable(f"StartTLS: {connection.result}")
             if not connection.bind():
-                if is_person:
-                    raise _make_wrong_password()
                 reason = connection.result.get("description", "refused")
+                if is_person and connection.result.get("result") in _BLAMING_CODES:
+                    raise _make_wrong_password()
+                if is_person:
+                    raise self._make_unreachable(f"it checks no password now: {reason}")
                 raise self._make_unreachable(f"it refuses {bind_dn or 'anonymous'}: {reason}")
             yield connection
         except errors.LDAPException as error:

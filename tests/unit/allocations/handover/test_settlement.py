@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.handover.leaver_rows import list_leavers
 from gpupool.allocations.handover.policies import check_choice
+from gpupool.allocations.handover.stopping import LeaverStops
 from gpupool.allocations.store.tables import jobs, launches
 from gpupool.base.errors import (
     HandoverRefused,
@@ -23,6 +24,7 @@ from gpupool.signon.leaver_facts import LeaverChoice, LeaverFacts
 from gpupool.tenancy.identity import CallerIdentity
 from gpupool.wire.leavers.policies import LeaverPolicyIn, LeaverRowOut
 from gpupool.wire.people import UserPatch
+from tests.support.killed import killed_at
 from tests.unit.allocations.handover.conftest import HandoverHouse
 from tests.unit.allocations.handover.test_service import run
 
@@ -83,6 +85,43 @@ def test_kept_jobs_end_when_their_time_is_over(house: HandoverHouse) -> None:
     assert house.allocations.leavers.settle([house.ann.user_id]).stopped == 3
     assert house.job("sweep.2").state == "stopped"
     assert [row.state for row in rows(house)] == ["done"]
+
+
+def test_a_job_that_ends_by_itself_meanwhile_is_not_told_as_stopped(
+    house: HandoverHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("done", "asked"):
+        run(house, name)
+    house.submit(1000, 8, name="later", principal=house.ann)
+    house.allocations.jobs.stop_job("asked", house.ann, None)
+    leave(house, LeaverChoice("stop"))
+    list_jobs = LeaverStops.list_jobs
+
+    def list_before_an_end(stops: LeaverStops, row: Any) -> list[str]:
+        names = list_jobs(stops, row)
+        house.finish("done")
+        return names
+
+    monkeypatch.setattr(LeaverStops, "list_jobs", list_before_an_end)
+    assert house.allocations.leavers.settle([house.ann.user_id]).stopped == 1
+    assert [(row.state, row.stopped) for row in rows(house)] == [("done", 1)]
+    (told,) = house.list_events("leaver.settled")
+    assert told["stopped"] == 1
+    assert house.job("done").state == "done"
+
+
+@pytest.mark.parametrize("step", range(1, 5))
+def test_a_server_that_dies_among_the_stops_counts_each_once(
+    house: HandoverHouse, step: int
+) -> None:
+    run(house, "train")
+    house.submit(1000, 8, name="later", principal=house.ann)
+    leave(house, LeaverChoice("stop"))
+    with killed_at(house, step):
+        house.allocations.leavers.settle()
+    house.restart()
+    house.allocations.leavers.settle()
+    assert [(row.state, row.stopped) for row in rows(house)] == [("done", 2)]
 
 
 @pytest.mark.nightly

@@ -19,6 +19,7 @@ from gpupool.base.errors import (
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.wire.chains.schedules import ScheduleChangeIn, ScheduleIn, ScheduleOut
+from gpupool.wire.fleet import RunAs
 from gpupool.wire.people import UserPatch
 from tests.support.house import House
 from tests.support.killed import killed_at
@@ -37,7 +38,11 @@ class Calendar:
         monkeypatch.setattr(house.store.clock, "now_ns", lambda: real() + self.ahead_ns)
 
     def add(
-        self, name: str = "nightly", who: Principal | None = None, **more: object
+        self,
+        name: str = "nightly",
+        who: Principal | None = None,
+        run_as: RunAs | None = None,
+        **more: object,
     ) -> ScheduleOut:
         job = {
             "shape": {"gpu_milli": 300, "memory_bytes": 1 << 30},
@@ -45,7 +50,7 @@ class Calendar:
         }
         body = {"name": name, "cron": "0 2 * * *", "job": job, **more}
         service = self.house.allocations.schedules
-        return service.add(ScheduleIn.model_validate(body), who or self.house.admin, None)
+        return service.add(ScheduleIn.model_validate(body), who or self.house.admin, run_as)
 
     def go_to(self, at_ns: int) -> None:
         self.ahead_ns += at_ns - self.house.store.clock.now_ns()
