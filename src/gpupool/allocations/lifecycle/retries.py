@@ -18,7 +18,7 @@ from gpupool.wire.fleet import ReportIn
 Row = sa.Row[Any]
 
 #: Reasons of a stop that name no failure of the job. What ends by it waits again before this is asked.
-_REQUEUES = frozenset({"preempted", "recovered", "budget"})
+_REQUEUES = frozenset({"preempted", "recovered", "budget", "moved"})
 _NEXT_ATTEMPT = (
     jobs.update()
     .where(IS_LIVE)
