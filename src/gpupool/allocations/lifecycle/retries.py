@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.ledger import gang_lifecycle
+from gpupool.allocations.ledger.stop_reasons import REQUEUE_REASONS
 from gpupool.allocations.lifecycle.job_ends import judge_end
 from gpupool.allocations.store.attempt_table import attempts
 from gpupool.allocations.store.tables import IS_LIVE, jobs
@@ -66,6 +67,17 @@ def can_retry(write: WriteTransaction, row: Row, report: ReportIn) -> bool:
     if row.attempt > row.retries and not is_regrouped:
         return False
     return gang_lifecycle.can_wait_again(write, row)
+
+
+def fails_as_gang_leaves(write: WriteTransaction, row: Row, report: ReportIn) -> bool:
+    """Return whether a member failed while its gang leaves to wait again, and may wait with it.
+
+    Members that have left break the connections of the others, whose own signal may come later.
+    """
+    if row.gang_id is None or row.stop_requested not in REQUEUE_REASONS:
+        return False
+    state, _ = judge_end(None, report)
+    return is_retried_end(state, report.reason) and gang_lifecycle.can_wait_again(write, row)
 
 
 def retry_job(write: WriteTransaction, row: Row, report: ReportIn) -> list[str]:
