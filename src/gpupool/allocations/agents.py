@@ -187,9 +187,9 @@ class AgentService:
             known = {row.public_id: row for row in connection.execute(_PRESENT_RUNS, asked)}
             reported = {"allocations": [report.allocation for report in body.reports]}
             # A body whose answer was lost comes again, perhaps after the job has started anew.
-            for row in connection.execute(_REPORTED_RUNS, reported) if body.reports else ():
-                if row.public_id in known and known[row.public_id].allocation != row.allocation:
-                    del known[row.public_id]
+            for run in connection.execute(_REPORTED_RUNS, reported) if body.reports else ():
+                if run.public_id in known and known[run.public_id].allocation != run.allocation:
+                    del known[run.public_id]
         heard = self._metering.get_latest_samples()
         counted = dict[str, str]()
         for job, row in known.items():
