@@ -72,9 +72,11 @@ def can_retry(write: WriteTransaction, row: Row, report: ReportIn) -> bool:
 def fails_as_gang_leaves(write: WriteTransaction, row: Row, report: ReportIn) -> bool:
     """Return whether a member failed while its gang leaves to wait again, and may wait with it.
 
-    Members that have left break the connections of the others, whose own signal may come later.
+    Members that have left break the connections of the others, whose own signal may come later. A
+    gang that did not agree to run again ends with its failed member.
     """
-    if row.gang_id is None or row.stop_requested not in REQUEUE_REASONS:
+    is_leaving = row.gang_id is not None and row.stop_requested in REQUEUE_REASONS
+    if not (is_leaving and (row.requeue or row.preemptible)):
         return False
     state, _ = judge_end(None, report)
     return is_retried_end(state, report.reason) and gang_lifecycle.can_wait_again(write, row)
