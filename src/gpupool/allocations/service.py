@@ -202,7 +202,7 @@ class Allocations:
         self.resizes = ResizeService(
             store, metering, self.cache, self.placer, self.agents, self.jobs
         )
-        self.reservations = ReservationService(store, tenancy, self.cache, self.placer)
+        self.reservations = ReservationService(store, tenancy, self.placer)
         self.migrations = MigrationService(store, self.cache, self.placer)
         self.quotas = QuotaService(store, self.cache, self.placer, self.idle_suspension)
         self.overviews = OverviewService(store, fleet, metering, self.cache, self.quotas, self.jobs)

@@ -11,7 +11,7 @@ import secrets
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import NoPermission
+from gpupool.base.errors import NoPermission, UnknownTenant
 from gpupool.model.tenant import DEFAULT_TENANT, Permission, Principal, UserRole
 from gpupool.store.database import Store
 from gpupool.tenancy import tenants as _tenants
@@ -21,7 +21,7 @@ from gpupool.tenancy.cohorts import CohortService
 from gpupool.tenancy.identity import CallerIdentity, join_user
 from gpupool.tenancy.sessions.identity import SessionIdentity
 from gpupool.tenancy.sessions.service import SessionService
-from gpupool.tenancy.tables import tenants, users
+from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.tenancy.tenants import (
     LiveJobs,
     TenantRef,
@@ -151,6 +151,46 @@ class TenancyService:
         Raises UnknownProject with those there are.
         """
         return _tenants.find_project(connection, tenant_id, name)
+
+    def find_payer(
+        self, connection: sa.Connection, tenant_id: int, user_id: int, project: str
+    ) -> int:
+        """Return the id of the project that pays, in the transaction that writes a submission.
+
+        Whatever ends the work of a tenant or a user finds what was written before it: nothing may
+        be written later. One statement, as each submission waits for it.
+
+        Raises:
+            UnknownTenant: The tenant was deleted since the submission was checked.
+            NoPermission: The user was disabled or deleted since then.
+            UnknownProject: There is no such project.
+        """
+        mine = sa.and_(projects.c.tenant_id == tenants.c.id, projects.c.name == project)
+        query = (
+            sa.select(
+                tenants.c.name.label("tenant"),
+                tenants.c.retired_ns.label("tenant_retired_ns"),
+                users.c.name,
+                users.c.disabled_ns,
+                users.c.retired_ns,
+                projects.c.id.label("project_id"),
+            )
+            .select_from(tenants)
+            .join(users, users.c.id == user_id)
+            .outerjoin(projects, mine)
+            .where(tenants.c.id == tenant_id)
+        )
+        row = connection.execute(query).one()
+        if row.tenant_retired_ns is not None:
+            raise UnknownTenant(
+                f"no tenant {row.tenant!r}: it was deleted", hint="gpupool tenant list"
+            )
+        if row.disabled_ns is not None or row.retired_ns is not None:
+            end = "disabled" if row.retired_ns is None else "deleted"
+            raise NoPermission(f"the user {row.name} is {end}", hint="ask an admin")
+        if row.project_id is None:
+            return _tenants.find_project(connection, tenant_id, project)
+        return int(row.project_id)
 
     def put_quota(
         self, principal: Principal, tenant: str, quota: QuotaIn, generation: int | None = None

@@ -11,14 +11,16 @@ import sqlalchemy as sa
 
 from gpupool.allocations.store.tables import allocations, jobs
 from gpupool.fleet.tables import devices
-from gpupool.metering.tables import intervals
+from gpupool.metering.tables import delivered, intervals
 from gpupool.store.tables import events, idempotency
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.fleet import ReportIn, ReportsIn, WorkOut
+from gpupool.wire.samples import JobSample
 from gpupool.wire.submissions import GroupIn, RoleIn
 from tests.support.house import House
 from tests.support.keyed import with_a_key
 from tests.support.killed import killed_at
+from tests.support.resizing import rows, running, work_of
 from tests.support.written_rows import written_rows
 
 PART = 5
@@ -159,3 +161,35 @@ def test_members_of_one_gang_in_two_parts_end_as_they_would_in_one(
             state for name, state, _ in found["states"] if name.startswith(f"train{size}.")
         ]
     assert told[1] == told[2] == told[1000] == ["failed", "stopped", "stopped", "stopped"]
+
+
+@pytest.mark.parametrize("node", ["node-1", "node-2"])
+def test_a_sample_that_comes_again_after_a_new_start_counts_once(house: House, node: str) -> None:
+    """The answer to the report of an end was lost, and the job runs again, perhaps elsewhere."""
+
+    def sum_books() -> int:
+        return sum(row.gpu_milliseconds for row in rows(house, delivered))
+
+    running(house, "train", 1000, None, requeue=True)
+    item = work_of(house, "train")
+    body = ReportsIn(
+        reports=[report(item, "lost")], jobs=[JobSample(job=item.job, gpu_milliseconds=777)]
+    )
+    for _ in range(2):
+        house.allocations.agents.apply_reports("node-1", body)
+        assert sum_books() == 777
+    if node == "node-2":
+        house.submit(1000, None, name="wall", priority="high", count=2)
+        house.register(1, "node-2")
+    house.allocations.placer.run_cycle()
+    assert house.job("train").seats[0].device.partition(":")[0] == node
+    house.allocations.agents.apply_reports("node-1", body)
+    assert sum_books() == 777
+    again = next(one for one in house.work(node=node) if one.job == item.job)
+    last = ReportsIn(
+        reports=[report(again, "ended", exit_code=0)],
+        jobs=[JobSample(job=item.job, gpu_milliseconds=100)],
+    )
+    for _ in range(2):
+        house.allocations.agents.apply_reports(node, last)
+        assert sum_books() == 877

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpupool.allocations.arrays.references import parse_reference
+from gpupool.allocations.arrays.rest import ArrayRest
 from gpupool.allocations.cache.pending_jobs import QueueEntry
 
 #: What helps a job that waits for money.
@@ -76,7 +77,13 @@ class BudgetHolds:
         return True
 
     def remove_entry(self, job: str) -> None:
-        """Remove an entry that waits no more. Idempotent."""
+        """Remove an entry, or a member of the rest of an array, that waits no more. Idempotent."""
+        reference = parse_reference(job)
+        if reference is not None:
+            rest = self.find_rest(reference.array)
+            if rest is None or not rest.take_index(reference.index) or rest.count:
+                return
+            job = reference.array
         entry = self._entries.pop(job, None)
         if entry is not None:
             self._entries_of.subtract(_list_owners(entry))
@@ -92,6 +99,11 @@ class BudgetHolds:
         entry = self._entries.get(job if reference is None else reference.array)
         hold = None if entry is None else self.find_hold(entry)
         return None if hold is None else hold.sentence
+
+    def find_rest(self, array: str) -> ArrayRest | None:
+        """Find the rest of an array that waits for money."""
+        entry = self._entries.get(array)
+        return None if entry is None else entry.rest
 
     def count_entries(self, owner: tuple[str, int] | str) -> int:
         """Count the entries of a tenant and a user, or of a tenant alone."""

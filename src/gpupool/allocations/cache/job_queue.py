@@ -101,6 +101,7 @@ class JobQueue:
             return None
         reference = parse_reference(job)
         if reference is not None:
+            self.budgets.remove_entry(job)
             rest = self._rests.get(reference.array)
             if rest is None or not rest.take_index(reference.index):
                 return None
@@ -176,7 +177,8 @@ class JobQueue:
 
     def find_next_member(self, array: str) -> str | None:
         """Return the member of an array's rest that is next; None if the rest is empty."""
-        rest = self._rests.get(array) or self.waits.find_rest(array)
+        rest = self._rests.get(array)
+        rest = rest or self.waits.find_rest(array) or self.budgets.find_rest(array)
         return None if rest is None else next(rest.list_members(), None)
 
     def list_claims(self) -> dict[str, tuple[str, ...]]:

@@ -116,9 +116,10 @@ def read_recent_evictions(connection: sa.Connection) -> list[tuple[int, str]]:
     """
     last = sa.select(sa.func.max(events.c.seq)).scalar_subquery()
     query = (
-        sa.select(events.c.at_ns, tenants.c.name)
+        sa.select(events.c.at_ns, events.c.data, tenants.c.name)
         .join(tenants, tenants.c.id == events.c.tenant_id)
         .where(events.c.seq > last - LATEST_EVENTS, events.c.kind == "job.preempted")
         .order_by(events.c.seq)
     )
-    return [(row.at_ns, row.name) for row in connection.execute(query)]
+    # A spent budget ends jobs under the same kind, for no claim: no plan has evicted them.
+    return [(row.at_ns, row.name) for row in connection.execute(query) if row.data.get("for")]

@@ -30,7 +30,7 @@ from gpupool.allocations.ledger.stop_reasons import (
 from gpupool.allocations.lifecycle.job_ends import is_own_end, is_stopped, judge_end
 from gpupool.allocations.lifecycle.notices import write_notice
 from gpupool.allocations.lifecycle.prepared_columns import build_prepared_columns
-from gpupool.allocations.lifecycle.retries import can_retry, retry_job
+from gpupool.allocations.lifecycle.retries import can_retry, fails_as_gang_leaves, retry_job
 from gpupool.allocations.lifecycle.suspension import apply_suspension_report
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, launches
 from gpupool.base.units import NANOS_PER_SECOND
@@ -246,6 +246,9 @@ def _apply_end(write: WriteTransaction, row: Row, report: ReportIn, effects: Rep
     if can_retry(write, row, report):
         effects.leaving += retry_job(write, row, report)
         effects.rerun[row.job_id] = row.job
+        return
+    if fails_as_gang_leaves(write, row, report):
+        _requeue_job(write, row, report, effects)
         return
     # A stop that came after the command's own end ended nothing: its node could not report.
     state, reason = judge_end(

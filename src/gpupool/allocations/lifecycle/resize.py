@@ -46,6 +46,8 @@ _HELD = (
         jobs.c.stop_requested,
         jobs.c.tenant_id,
         claims.c.sharing,
+        claims.c.gpu_milli.label("claim_milli"),
+        claims.c.memory_bytes.label("claim_bytes"),
         claims.c.idle_seconds,
         allocations.c.id.label("allocation_id"),
         allocations.c.state.label("allocation_state"),

@@ -92,10 +92,13 @@ def check_kind(job: Row, taken: Sequence[Row], gpu_milli: int | None) -> None:
 
 
 def _is_whole(job: Row, seat: Row) -> bool:
-    # As the node judges it when it chooses a mechanism: in whole MiB, because a card's memory is
-    # rarely a multiple of one.
-    all_of_it = seat.gpu_milli == WHOLE and seat.memory_bytes // MIB == seat.card_bytes // MIB
-    return bool(all_of_it and SharingKind(job.sharing).promises_compute)
+    # As the node judged it when it chose a mechanism: in whole MiB, because a card's memory is
+    # rarely a multiple of one. A share that has grown to all of its card keeps its fence.
+    card_mib = seat.card_bytes // MIB
+    asked_mib = card_mib if job.claim_bytes is None else job.claim_bytes // MIB
+    is_asked = job.claim_milli == WHOLE and asked_mib == card_mib
+    all_of_it = seat.gpu_milli == WHOLE and seat.memory_bytes // MIB == card_mib
+    return bool(is_asked and all_of_it and SharingKind(job.sharing).promises_compute)
 
 
 def check_card(

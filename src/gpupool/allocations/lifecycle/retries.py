@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.ledger import gang_lifecycle
+from gpupool.allocations.ledger.stop_reasons import REQUEUE_REASONS
 from gpupool.allocations.lifecycle.job_ends import judge_end
 from gpupool.allocations.store.attempt_table import attempts
 from gpupool.allocations.store.tables import IS_LIVE, jobs
@@ -18,7 +19,7 @@ from gpupool.wire.fleet import ReportIn
 Row = sa.Row[Any]
 
 #: Reasons of a stop that name no failure of the job. What ends by it waits again before this is asked.
-_REQUEUES = frozenset({"preempted", "recovered", "budget"})
+_REQUEUES = frozenset({"preempted", "recovered", "budget", "moved"})
 _NEXT_ATTEMPT = (
     jobs.update()
     .where(IS_LIVE)
@@ -66,6 +67,19 @@ def can_retry(write: WriteTransaction, row: Row, report: ReportIn) -> bool:
     if row.attempt > row.retries and not is_regrouped:
         return False
     return gang_lifecycle.can_wait_again(write, row)
+
+
+def fails_as_gang_leaves(write: WriteTransaction, row: Row, report: ReportIn) -> bool:
+    """Return whether a member failed while its gang leaves to wait again, and may wait with it.
+
+    Members that have left break the connections of the others, whose own signal may come later. A
+    gang that did not agree to run again ends with its failed member.
+    """
+    is_leaving = row.gang_id is not None and row.stop_requested in REQUEUE_REASONS
+    if not (is_leaving and (row.requeue or row.preemptible)):
+        return False
+    state, _ = judge_end(None, report)
+    return is_retried_end(state, report.reason) and gang_lifecycle.can_wait_again(write, row)
 
 
 def retry_job(write: WriteTransaction, row: Row, report: ReportIn) -> list[str]:

@@ -31,14 +31,20 @@ class CacheRefresh:
     def mark_topics(self, topics: Collection[Hashable]) -> None:
         """Mark the parts that a commit with these topics has changed."""
         # Without the lock: this runs in the thread of every commit, and must not wait for a
-        # reading.
-        self._cards |= "fleet" in topics
+        # reading. Several commit at once, so a mark is only ever set here: written back as it was
+        # read, it would clear the one that another thread has set meanwhile.
+        planes = self._cache.planes
+        if "fleet" in topics:
+            self._cards = True
         # Peerings, gateways and subnets decide whether the management plane is in force.
-        self._planes |= self._cache.planes.is_used and any(map(_is_network, topics))
-        self._planes |= self._cache.planes.has_guests
-        self._tenants |= "quota" in topics
-        self._reservations |= "reservations" in topics
-        self._queue |= "budget-holds" in topics
+        if planes.has_guests or (planes.is_used and any(map(_is_network, topics))):
+            self._planes = True
+        if "quota" in topics:
+            self._tenants = True
+        if "reservations" in topics:
+            self._reservations = True
+        if "budget-holds" in topics:
+            self._queue = True
 
     def refresh(self) -> None:
         """Read the marked parts. What fails stays marked.

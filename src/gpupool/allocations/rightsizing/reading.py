@@ -10,7 +10,15 @@ import sqlalchemy as sa
 
 from gpupool.allocations.store.advice_rows import PROPOSED
 from gpupool.allocations.store.advice_tables import advice_runs
-from gpupool.allocations.store.tables import IS_LIVE, allocations, claims, jobs, seats
+from gpupool.allocations.store.tables import (
+    IS_LIVE,
+    allocations,
+    arrays,
+    claims,
+    jobs,
+    launches,
+    seats,
+)
 from gpupool.base.units import MIB, NANOS_PER_SECOND, WHOLE
 from gpupool.fleet.tables import devices
 from gpupool.metering.job_use.tables import use_histograms
@@ -51,6 +59,11 @@ OWNER = (
     projects.c.name.label("project"),
     users.c.name.label("user"),
     _FAMILY_NAME.label("family_name"),
+)
+
+#: Whether a job starts with a fence, after `join_launch`: its own row says so, or its array's.
+IS_FENCED: Final = sa.func.coalesce(
+    launches.c.spec["fence"].as_boolean(), arrays.c.launch["fence"].as_boolean(), sa.true()
 )
 
 
@@ -136,6 +149,13 @@ def join_owner(query: sa.Select[Any]) -> sa.Select[Any]:
                 _FIRST.c.array_index == _ZERO,
             ),
         )
+    )
+
+
+def join_launch(query: sa.Select[Any]) -> sa.Select[Any]:
+    """Join a query of `jobs` to how they are started, which `IS_FENCED` reads."""
+    return query.outerjoin(launches, launches.c.job_id == jobs.c.id).outerjoin(
+        arrays, arrays.c.id == jobs.c.array_id
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gpupool.allocations.rightsizing.reading import OWNER, join_owner
+from gpupool.allocations.rightsizing.reading import IS_FENCED, OWNER, join_launch, join_owner
 from gpupool.allocations.store.advice_rows import (
     APPLIED,
     LAPSED,
@@ -98,6 +98,8 @@ _RUNNING: Final = (
         suspensions.c.allocation_id.is_(None),
         claims.c.profile.is_(None),
         claims.c.idle_seconds.is_(None),
+        # Without a fence a job goes on with what is given to others.
+        IS_FENCED,
         sa.func.coalesce(allocations.c.sharing, claims.c.sharing).in_(_SHARES),
     )
     .order_by(jobs.c.id, devices.c.idx)
@@ -223,7 +225,7 @@ def read_running_shares(
     connection: sa.Connection, *conditions: sa.ColumnElement[bool]
 ) -> list[RunningShare]:
     """Read the running jobs with shares, those that were submitted first in front."""
-    return _build_shares(connection.execute(_RUNNING.where(*conditions)))
+    return _build_shares(connection.execute(join_launch(_RUNNING).where(*conditions)))
 
 
 def read_changed_shares(connection: sa.Connection) -> list[RunningShare]:

@@ -138,16 +138,20 @@ def record_run(
 ) -> None:
     """Record what became of an instant, and go on to the next one. Idempotent.
 
+    Of a schedule that was removed since `row` was read nothing is recorded.
+
     Args:
         write: The transaction; the caller commits it.
         row: The schedule.
         run: What became of the instant; a second record of it is left out.
         next_ns: The next instant; None leaves it as it is.
     """
+    here = schedules.c.id == row.id
+    if write.execute(sa.select(schedules.c.id).where(here)).first() is None:
+        return
     mine = sa.and_(schedule_runs.c.schedule_id == row.id, schedule_runs.c.due_ns == run.due_ns)
     if write.execute(sa.select(schedule_runs.c.due_ns).where(mine)).first() is None:
         write.execute(schedule_runs.insert().values(schedule_id=row.id, **run.model_dump()))
-    here = schedules.c.id == row.id
     if next_ns is not None:
         # A change of the expression since `row` was read has set another next instant.
         same = (schedules.c.cron == row.cron, schedules.c.time_zone == row.time_zone)

@@ -48,6 +48,7 @@ from gpupool.scheduling import (
     WaitingClass,
     cycle,
     explain_claim,
+    is_model_match,
 )
 from gpupool.store.database import Store
 from gpupool.tenancy.service import TenancyService
@@ -297,11 +298,7 @@ def _list_models(submission: Submission, snapshot: Snapshot) -> frozenset[str]:
     wanted = submission.shape.model
     if wanted is None:
         return frozenset(snapshot.cards.models)
-    return frozenset(
-        model
-        for model in snapshot.cards.models
-        if model.lower() == wanted.lower() or model.lower().startswith(wanted.lower() + "-")
-    )
+    return frozenset(model for model in snapshot.cards.models if is_model_match(wanted, model))
 
 
 def _find_no_price(_request: PricedRequest) -> PreviewCost | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gpupool.allocations.cache import reservations
-from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.submission import validate
 from gpupool.allocations.submission.shapes import check_shape
@@ -16,12 +15,9 @@ from gpupool.wire.reservations import ReservationIn, ReservationOut
 class ReservationService:
     """Serves reservations. Thread-safe; every call is at most two short transactions."""
 
-    def __init__(
-        self, store: Store, tenancy: TenancyService, cache: LedgerCache, placer: Placer
-    ) -> None:
+    def __init__(self, store: Store, tenancy: TenancyService, placer: Placer) -> None:
         self._store = store
         self._tenancy = tenancy
-        self._cache = cache
         self._placer = placer
 
     def create_reservation(self, body: ReservationIn, principal: Principal) -> ReservationOut:
@@ -35,14 +31,16 @@ class ReservationService:
         shape = check_shape(body.shape)
         with self._store.read() as connection:
             tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
-        self._placer.refresh_cache()
-        snapshot = self._cache.build_snapshot()
-        now_ns = self._store.clock.now_ns()
-        rejection = reservations.check_reservation(body, shape, tenant, snapshot, now_ns)
-        validate.refuse_rejection(rejection)
-        with self._store.write() as write:
-            out = reservations.insert_reservation(write, body, shape, tenant, principal)
-            write.answer(201, out.model_dump(mode="json"))
+        # Two requests at once would each find the cards that the other one is about to reserve.
+        with self._placer.pause_placement() as snapshot:
+            now_ns = self._store.clock.now_ns()
+            rejection = reservations.check_reservation(body, shape, tenant, snapshot, now_ns)
+            validate.refuse_rejection(rejection)
+            with self._store.write() as write:
+                # Again: a tenant that was deleted meanwhile would hold its cards for ever.
+                tenant = self._tenancy.resolve_tenant(write.connection, principal, body.tenant)
+                out = reservations.insert_reservation(write, body, shape, tenant, principal)
+                write.answer(201, out.model_dump(mode="json"))
         return out
 
     def list_reservations(self, principal: Principal, *, everything: bool) -> list[ReservationOut]:

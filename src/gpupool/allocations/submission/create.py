@@ -45,11 +45,8 @@ class _JobWrites:
         self.answer: SubmittedOut | None = None
 
     def insert_rows(self, write: WriteTransaction) -> None:
-        submission = self._submission
-        project = self._tenancy.project_id(
-            write.connection, submission.tenant_id, submission.project
-        )
-        self._key = submission_rows.insert_submission(write, submission, project)
+        project = _find_project(self._tenancy, write, self._submission)
+        self._key = submission_rows.insert_submission(write, self._submission, project)
 
     def record_answer(self, write: WriteTransaction, why: str) -> None:
         self.answer = _record_answer(write, self._submission, self._key, why)
@@ -87,6 +84,7 @@ class SubmissionWriter:
             TooMuchPending: The caller or its tenant has too many queue entries.
             NameTaken: A live job has the name.
             NoRoomNow: There is no room, and the job may not wait.
+            UnknownTenant, NoPermission: Its tenant or its user was ended since the check.
         """
         with self._gate.admit_submission(submission, principal):
             if gang_parts.is_large_gang(submission):
@@ -139,7 +137,7 @@ class SubmissionWriter:
             self._store.write() as write,
         ):
             begun, key = gang_parts.begin_gang(
-                write, submission, self._find_project(write, submission)
+                write, submission, _find_project(self._tenancy, write, submission)
             )
             write.note(partial(begin, begun.gang))
         with self._gangs.remove_on_failure(begun.gang):
@@ -177,12 +175,14 @@ class SubmissionWriter:
             return _read_answer(connection, submission, key, self._placer.planner.describe_wait)
 
     def _insert_submission(self, write: WriteTransaction, submission: Submission) -> int:
-        return submission_rows.insert_submission(
-            write, submission, self._find_project(write, submission)
-        )
+        project = _find_project(self._tenancy, write, submission)
+        return submission_rows.insert_submission(write, submission, project)
 
-    def _find_project(self, write: WriteTransaction, submission: Submission) -> int:
-        return self._tenancy.project_id(write.connection, submission.tenant_id, submission.project)
+
+def _find_project(tenancy: TenancyService, write: WriteTransaction, submission: Submission) -> int:
+    return tenancy.find_payer(
+        write.connection, submission.tenant_id, submission.user_id, submission.project
+    )
 
 
 def _describe_first_wait(submission: Submission) -> str:

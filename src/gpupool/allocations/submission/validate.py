@@ -72,6 +72,8 @@ SHORT = 4
 #: Letters of a job's id in a generated name that no other job can have. All ten would make an id of
 #: the name where the command is one letter.
 LONG = 9
+#: A priority as a number. One of a thousand digits is refused anyway and takes long to read.
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 #: Characters of a command that a job's name may not have.
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -298,14 +300,8 @@ def check_priority(asked: str | int, principal: Principal) -> int:
         NoPermission: It is above normal, and the caller does not manage the tenant.
     """
     value = PRIORITIES.get(asked) if isinstance(asked, str) else asked
-    if (
-        value is None
-        and isinstance(asked, str)
-        and asked.lstrip("+-").isascii()
-        and asked.lstrip("+-").isdigit()
-    ):
-        # Cut, because a number of a thousand digits is refused anyway and takes long to read.
-        value = int(asked[:8])
+    if value is None and isinstance(asked, str) and _NUMBER.fullmatch(asked):
+        value = int(asked)
     if value is None or not -1000 <= value <= 1000:
         raise BadOption(
             f"priority {asked!r} is unknown",

@@ -294,12 +294,12 @@ def _read_holders(connection: sa.Connection, principal: Principal, model: str | 
         .limit(HOLDERS)
     )
     if model is not None:
-        # `--model H100` means every variant of it, as the scheduler matches models.
-        query = query.where(
-            sa.or_(
-                sa.func.lower(devices.c.model) == model.lower(),
-                sa.func.lower(devices.c.model).startswith(model.lower() + "-", autoescape=True),
-            )
-        )
+        # `--model H100` means every variant of it, and `A|B` either, as the scheduler matches
+        # models.
+        kinds = list[sa.ColumnElement[bool]]()
+        for name in model.lower().split("|"):
+            kinds.append(sa.func.lower(devices.c.model) == name)
+            kinds.append(sa.func.lower(devices.c.model).startswith(f"{name}-", autoescape=True))
+        query = query.where(sa.or_(*kinds))
     rows = connection.execute(query)
     return [f"{row.name} holds {format_share(row.milli, row.bytes)}" for row in rows]

@@ -13,11 +13,9 @@ import numpy as np
 
 from gpupool.model.quota import GPU, MEMORY, Resource, ResourceAmount
 from gpupool.scheduling.quota.queue_order import find_smallest
+from gpupool.scheduling.quota.tree_node import MOST
 from gpupool.scheduling.quota.working_quotas import WorkingQuotas
 from gpupool.scheduling.snapshot.columns import Bools, Ints
-
-#: No limit: above any amount of a pool, and sums of two still fit into 64 bits.
-_MOST = 1 << 62
 
 
 class ClaimColumns(NamedTuple):
@@ -76,7 +74,7 @@ class QuotaColumns:
 
 
 def _make_column(limits: Iterable[int | None]) -> Ints:
-    return np.array([_MOST if limit is None else limit for limit in limits], dtype=np.int64)
+    return np.array([MOST if limit is None else limit for limit in limits], dtype=np.int64)
 
 
 def split_amounts(amounts: Iterable[ResourceAmount]) -> tuple[Ints, Ints]:

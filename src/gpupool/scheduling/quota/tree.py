@@ -29,7 +29,13 @@ from gpupool.scheduling.filtering.feasibility import CardKind
 from gpupool.scheduling.quota.pool_size import PoolSize
 from gpupool.scheduling.quota.role_amounts import split_by_role
 from gpupool.scheduling.quota.tree_form import QuotaTreeForm, is_of_resource
-from gpupool.scheduling.quota.tree_node import ExhaustedQuota, QuotaNode, Use, make_exhausted
+from gpupool.scheduling.quota.tree_node import (
+    MOST,
+    ExhaustedQuota,
+    QuotaNode,
+    Use,
+    make_exhausted,
+)
 from gpupool.scheduling.snapshot.snapshot import TenantView
 
 
@@ -77,12 +83,14 @@ class QuotaTree(QuotaTreeForm):
     # --- answers -------------------------------------------------------------------------
 
     def get_room(self, tenant: str, resource: Resource) -> int | None:
-        """Return how much more of the resource the tenant may hold; None is no limit."""
-        return (
-            self._get_node_room(self.leaves[tenant], resource)
-            if resource in self.resources
-            else None
-        )
+        """Return how much more of the resource the tenant may hold; None is no limit.
+
+        Sums of limits are cut to `MOST`: columns of amounts have 64 bits.
+        """
+        if resource not in self.resources:
+            return None
+        room = self._get_node_room(self.leaves[tenant], resource)
+        return None if room is None else min(room, MOST)
 
     def has_room(self, tenant: str, use: Use) -> bool:
         """Whether no node on the path would be over its maximum with so much more."""

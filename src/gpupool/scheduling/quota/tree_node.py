@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from gpupool.model.quota import CELLS, WEIGHT, QuotaLimit, Resource, split_resource
 
+#: Above any amount of a pool, and sums of two still fit into 64 bits.
+MOST = 1 << 62
+
 #: What is taken, by counted resource.
 Use = Mapping[Resource, int]
 

@@ -55,6 +55,26 @@ def test_members_of_arrays_wait_with_their_array(house: BudgetHouse) -> None:
     assert house.allocations.cache.count_entries("nlp") >= 1
 
 
+def test_an_array_that_waits_for_its_budget_says_so(house: BudgetHouse) -> None:
+    house.set_budget()
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.pass_hours(2)
+    house.submit(100, None, name="many", principal=house.ann, array=4)
+    house.look()
+    jobs = house.allocations.jobs
+    array = jobs.get_array("many", house.ann)
+    assert array.next == f"{array.id}.1"
+    assert "the budget of tenant nlp" in array.reason
+    explained = jobs.explain_job("many", house.ann)
+    assert (explained.job, explained.sentence) == ("many.1", array.reason)
+    for index in (1, 2, 3):
+        assert house.allocations.cache.count_entries("nlp", house.ann.user_id) == 2
+        assert jobs.get_array("many", house.ann).next == f"{array.id}.{index}"
+        jobs.stop_job(f"many.{index}", house.ann, None)
+    assert jobs.get_array("many", house.ann).next is None
+    assert house.allocations.cache.count_entries("nlp", house.ann.user_id) == 1
+
+
 def test_a_budget_that_only_warns_holds_nothing(house: BudgetHouse) -> None:
     house.set_budget(on_limit="warn")
     house.submit(1000, None, name="first", principal=house.ann)

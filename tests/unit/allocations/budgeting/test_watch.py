@@ -66,6 +66,19 @@ def test_preemptible_jobs_end_after_the_grace_and_wait_again(house: BudgetHouse)
     assert "the budget of tenant nlp" in explained.sentence
 
 
+def test_what_a_budget_ends_is_no_eviction_after_a_restart(house: BudgetHouse) -> None:
+    house.set_budget(on_limit="preempt", grace_seconds=0)
+    house.submit(1000, None, name="soft", principal=house.ann, preemptible=True)
+    house.report(house.work()[0], "running")
+    house.pass_hours(2)
+    house.look()
+    assert [one["name"] for one in list_events(house, "job.preempted")] == ["soft"]
+    now_ns = house.store.clock.now_ns()
+    before = house.allocations.placer.planner.list_rules(now_ns).evicted
+    house.restart()
+    assert house.allocations.placer.planner.list_rules(now_ns).evicted == before == {}
+
+
 def test_a_look_without_budgets_makes_charges_and_holds_nothing(house: BudgetHouse) -> None:
     house.submit(1000, None, name="first", principal=house.ann)
     house.pass_hours(3)

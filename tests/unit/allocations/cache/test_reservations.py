@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpupool.allocations.cache import reservations
 from gpupool.base.errors import (
     BadDuration,
     GpupoolError,
     NameTaken,
     NotFound,
+    RequestRejection,
     StillInUse,
     TooManyCards,
+    UnknownTenant,
 )
 from gpupool.base.units import format_instant
 from gpupool.model.tenant import UserRole
@@ -139,6 +143,52 @@ def test_two_that_collide_and_two_of_one_name_are_refused(house: House) -> None:
     reserve(house, "other", inside=6)
     with pytest.raises(NameTaken):
         reserve(house, "other", inside=12)
+
+
+def test_two_reservations_at_once_do_not_get_the_same_cards(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = reservations.check_reservation
+    refused = list[str]()
+
+    def reserve_beside() -> None:
+        try:
+            reserve(house, "second", replicas=2)
+        except RequestRejection as error:
+            refused.append(error.message)
+
+    other = threading.Thread(target=reserve_beside)
+
+    def judge_while_the_other_asks(*args: Any) -> Any:
+        found = judge(*args)
+        if other.ident is None:
+            other.start()
+            # It ends within this time only where both are judged before either is written.
+            other.join(0.3)
+        return found
+
+    monkeypatch.setattr(reservations, "check_reservation", judge_while_the_other_asks)
+    reserve(house, "first", replicas=2)
+    other.join()
+    assert names(house) == [("first", "planned")]
+    assert "collides with reservation first" in refused[0]
+
+
+def test_a_tenant_that_is_deleted_meanwhile_gets_no_reservation(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = reservations.check_reservation
+    house.tenancy.tenants.create(house.admin, "blue", None)
+
+    def judge_before_the_deletion(*args: Any) -> Any:
+        found = judge(*args)
+        house.tenancy.tenants.delete(house.admin, "blue")
+        return found
+
+    monkeypatch.setattr(reservations, "check_reservation", judge_before_the_deletion)
+    with pytest.raises(UnknownTenant):
+        reserve(house, tenant="blue")
+    assert names(house, everything=True) == []
 
 
 def test_a_reservation_survives_a_server_that_starts_anew(house: House) -> None:

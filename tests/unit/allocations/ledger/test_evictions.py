@@ -182,6 +182,33 @@ def test_a_gang_leaves_and_waits_as_a_whole(house: House) -> None:
     assert house.allocations.cache.count_waiting() == 4
 
 
+def test_a_member_that_fails_for_want_of_those_that_left_waits_with_them(house: House) -> None:
+    """Its peers left first, so their connections broke before its own signal came."""
+    gang = GroupIn(name="g", parts=[RoleIn(name="w", count=4)])
+    house.submit(500, None, name="gang", preemptible=True, gang=gang)
+    for item in house.work():
+        house.report(item, "running", started_ns=5)
+    house.submit(1000, None, name="urgent", priority="high")
+    ended(house, "gang.0")
+    ended(house, "gang.1", reason="exited", signal=None, exit_code=1)
+    ended(house, "gang.2", reason="signalled", signal=6)
+    ended(house, "gang.3")
+    assert {house.job(f"gang.{n}").state for n in range(4)} == {"pending"}
+
+
+def test_a_member_given_up_that_fails_as_it_leaves_ends_no_other(house: House) -> None:
+    role = RoleIn(name="w", count=4, minimum=2)
+    house.submit(500, None, name="gang", preemptible=True, gang=GroupIn(name="g", parts=[role]))
+    for item in house.work():
+        house.report(item, "running", started_ns=5)
+    house.submit(1000, None, name="urgent", priority="high")
+    gone = stops(house)
+    for name in gone:
+        ended(house, name, reason="exited", signal=None, exit_code=1)
+    assert stops(house) == {}
+    assert {house.job(name).state for name in gone} == {"pending"}
+
+
 def test_a_gang_gives_up_members_beyond_its_minimum_and_goes_on(house: House) -> None:
     role = RoleIn(name="w", count=4, minimum=2)
     house.submit(500, None, name="gang", preemptible=True, gang=GroupIn(name="g", parts=[role]))

@@ -177,9 +177,11 @@ def test_a_job_grows_on_the_node_it_is_on_also_where_whole_nodes_are_owed_to_oth
     assert resize(house, "mine", 600).changed
 
 
-def test_a_share_may_grow_until_it_holds_everything(house: House) -> None:
+def test_a_share_may_grow_until_it_holds_everything_and_shrink_again(house: House) -> None:
     running(house, "train", 999, 140)
     assert resize(house, "train", 1000).changed
+    assert resize(house, "train", 500, 8).changed
+    assert used(house)[0] == (500, 8 * GIB, 1)
 
 
 def test_what_a_running_job_uses_is_told_with_it_and_the_word_at_a_resize_at_once(

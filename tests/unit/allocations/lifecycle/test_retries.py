@@ -8,8 +8,10 @@ from gpupool.allocations.ledger.evictions import recover_jobs
 from gpupool.allocations.views.attempts import find_log_part
 from gpupool.base.errors import BadOption, UnknownAttempt
 from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.wire.defrag import MovesIn
 from gpupool.wire.submissions import GroupIn, RoleIn
 from tests.support.house import House
+from tests.support.resizing import running
 
 
 @pytest.fixture
@@ -100,6 +102,23 @@ def test_a_failure_just_before_its_card_is_given_up_is_tried_again(
     after = house.job("train")
     assert (after.state, after.attempt) == (state, 1 + retries)
     assert [one.reason for one in after.attempts] == ["exit code 3"] * retries
+
+
+def test_a_failure_just_before_a_move_is_tried_again(house: House, skip: list[int]) -> None:
+    running(house, "train", preemptible=True, retries=1, retry_first_seconds=60)
+    moves = MovesIn(moves=[house.move_to("train", "GPU-node-1-1")])
+    assert house.allocations.migrations.apply_moves(moves).moving
+    fail(house, "train")
+    after = house.job("train")
+    assert (after.state, after.attempt) == ("pending", 2)
+    # Its new seats are for others until the pause is over.
+    house.submit(1000, None, name="other", count=2)
+    place(house)
+    assert (house.job("train").state, house.job("other").state) == ("pending", "starting")
+    house.finish("other")
+    skip[0] += 60 * NANOS_PER_SECOND
+    place(house)
+    assert house.job("train").state == "starting"
 
 
 def test_a_job_that_waits_for_its_next_attempt_can_be_stopped(

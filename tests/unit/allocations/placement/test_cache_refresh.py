@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import sqlalchemy as sa
 
+from gpupool.allocations.cache.plane_labels import PlaneLabels
 from gpupool.allocations.placement.cache_refresh import CacheRefresh
 from gpupool.fleet.tables import devices
 from tests.support.house import House
@@ -72,3 +75,25 @@ def test_allocated_amounts_are_read_of_all_cards_or_of_the_named(
     assert free() == [1000, 700]
     refresh.read_allocated_amounts()
     assert free() == [700, 700]
+
+
+def test_a_mark_of_another_commit_of_the_same_moment_is_kept(
+    refresh: CacheRefresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = list[sa.Connection]()
+    monkeypatch.setattr(PlaneLabels, "is_used", True)
+    monkeypatch.setattr(
+        PlaneLabels, "has_changed", lambda _labels, connection: looks.append(connection)
+    )
+
+    class InterruptedTopics(frozenset[str]):
+        """Topics of a commit between whose look-ups another commit runs."""
+
+        def __iter__(self) -> Iterator[str]:
+            refresh.mark_topics({"network-engine"})
+            return super().__iter__()
+
+    refresh.refresh()
+    refresh.mark_topics(InterruptedTopics({"queue"}))
+    refresh.refresh()
+    assert len(looks) == 1

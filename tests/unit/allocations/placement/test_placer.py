@@ -13,7 +13,9 @@ from gpupool.base.errors import (
     NoRoomNow,
     NotFound,
 )
+from gpupool.scheduling.workspace.class_columns import FEWEST
 from gpupool.wire.fleet import ReportIn
+from gpupool.wire.people import QuotaIn
 from tests.support.house import House
 from tests.support.ledger_sums import used
 
@@ -101,3 +103,22 @@ def test_for_a_no_the_cards_are_read_once_more_and_only_once(
     assert read == [2]
     house.submit(1000, None, name="later")
     assert read == [2, 0], "who waits reads nothing again"
+
+
+def test_a_quota_of_the_largest_numbers_stops_no_plan(house: House) -> None:
+    most = 2**62
+    largest = QuotaIn(
+        nominal_milli=most,
+        borrowing_milli=most,
+        nominal_memory_bytes=most,
+        borrowing_memory_bytes=most,
+    )
+    for n in range(2):
+        house.submit(1000, None, name=f"wall-{n}")
+    house.tenancy.tenants.create(house.admin, "blue", largest)
+    for n in range(FEWEST):
+        house.submit(500 + n, None, name=f"job-{n}", tenant="blue")
+    assert "free" in house.allocations.jobs.explain_job("job-1", house.admin).sentence
+    house.finish("wall-0")
+    house.allocations.placer.run_cycle()
+    assert house.job("job-0").state == "starting"

@@ -123,6 +123,23 @@ def test_running_jobs_are_resized_once_and_their_users_have_the_last_word(family
     assert family.list_kinds() == ["job.advice-applied"]
 
 
+def test_a_running_job_without_a_fence_keeps_what_it_asked_for(family: Family) -> None:
+    """It would go on with the memory and the compute that are given to others."""
+    house = family.house
+    running(house, f"{family.name}-8", *(500, 16), fence=False)
+    running(house, f"{family.name}-9", *(500, 16), fence=False, exact=True)
+    house.submit(300, 8, name=f"{family.name}-many", fence=False, array=1)
+    item = next(one for one in house.work() if one.job_name == f"{family.name}-many.0")
+    house.report(item, "running", started_ns=5)
+    for mode in ("propose", "apply"):
+        set_policy(house, families=f"{family.name}*", mode=mode, target="running")
+        look(house)
+    assert read_size(house.job(f"{family.name}-8")) == ASKED
+    assert read_size(house.job(f"{family.name}-9")) == ASKED
+    assert house.job(f"{family.name}-many.0").gpu_milli == 300
+    assert family.list_kinds() == []
+
+
 def test_a_share_that_is_too_small_is_given_back_and_the_family_left_alone(family: Family) -> None:
     house = family.house
     set_policy(house, families=family.name)

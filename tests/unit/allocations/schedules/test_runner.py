@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpupool.allocations.schedules.rows import Row
 from gpupool.base.errors import (
     BadSchedule,
     NameTaken,
@@ -18,7 +19,12 @@ from gpupool.base.errors import (
 )
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Principal, UserRole
-from gpupool.wire.chains.schedules import ScheduleChangeIn, ScheduleIn, ScheduleOut
+from gpupool.wire.chains.schedules import (
+    ScheduleChangeIn,
+    ScheduleIn,
+    ScheduleOut,
+    ScheduleRunOut,
+)
 from gpupool.wire.fleet import RunAs
 from gpupool.wire.people import UserPatch
 from tests.support.house import House
@@ -109,6 +115,33 @@ def test_a_death_at_any_step_submits_one_job(calendar: Calendar, step: int) -> N
     calendar.look()
     assert calendar.outcomes() == ["submitted"]
     assert calendar.house.count_jobs()["pending"] + calendar.house.count_jobs()["starting"] == 1
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_schedule_that_is_removed_while_it_submits_is_gone(
+    calendar: Calendar, monkeypatch: pytest.MonkeyPatch, by_hand: bool
+) -> None:
+    schedules = calendar.house.allocations.schedules
+    submit = schedules.runner.submit_run
+
+    def submit_before_the_removal(row: Row, due_ns: int, now_ns: int) -> ScheduleRunOut:
+        run = submit(row, due_ns, now_ns)
+        if row.name == "nightly":
+            schedules.remove("nightly", calendar.house.admin)
+        return run
+
+    monkeypatch.setattr(schedules.runner, "submit_run", submit_before_the_removal)
+    calendar.add()
+    calendar.add("other")
+    if by_hand:
+        run = schedules.run_now("nightly", calendar.house.admin)
+        assert (run.outcome, run.job is None) == ("submitted", False)
+    calendar.come("other")
+    # Those of others go on, and what was submitted does too.
+    assert calendar.outcomes("other") == ["submitted"]
+    assert sum(calendar.house.count_jobs().values()) == 2
+    with pytest.raises(UnknownSchedule):
+        schedules.get("nightly", calendar.house.admin)
 
 
 def test_a_restart_makes_up_for_the_last_instant_alone(calendar: Calendar) -> None:

@@ -18,6 +18,7 @@ def preview(house: House, **more: Any) -> PreviewCost | None:
         gpu_milli=more.pop("gpu_milli", 500),
         memory_bytes=more.pop("memory_bytes", None),
         count=more.pop("count", 1),
+        model=more.pop("model", None),
     )
     body = JobIn(shape=shape, launch=LaunchIn(argv=["true"]), **more)
     return house.allocations.previews.preview_job(body, house.admin, None).cost
@@ -55,6 +56,14 @@ def test_an_hour_costs_its_part_of_the_card(
 ) -> None:
     found = preview(priced, **fields)
     assert found == PreviewCost(currency="EUR", per_hour_micro=micro, total_micro=None)
+
+
+def test_a_claim_for_either_of_two_models_has_a_price_while_it_waits(priced: House) -> None:
+    """The models that a claim names are looked up, as it has no card yet."""
+    priced.submit(1000, None, name="first", count=2)
+    for model in ("H200", "H100|H200"):
+        found = preview(priced, model=model)
+        assert found == PreviewCost(currency="EUR", per_hour_micro=1_000_000, total_micro=None)
 
 
 def test_the_larger_of_compute_and_memory_is_charged_until_the_time_limit(priced: House) -> None:

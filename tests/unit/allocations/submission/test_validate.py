@@ -38,6 +38,9 @@ from tests.support.house import House
             "is for virtual machines",
         ),
         ({"priority": "urgent"}, BadOption, "urgent"),
+        ({"priority": "--5"}, BadOption, "--5"),
+        ({"priority": "+-5"}, BadOption, "unknown"),
+        ({"priority": "9" * 5000}, BadOption, "unknown"),
     ],
 )
 def test_what_can_never_be_placed_is_refused_with_the_numbers(
@@ -75,6 +78,13 @@ def test_nobody_is_refused_for_a_name_that_the_pool_has_made(
     assert (house.submit().name, house.submit().name) == ("true-4444", "true-bbbbb4444")
     first = house.submit(array=2)
     assert (first.name, first.array) == ("true-ccccc4444.0", "true-ccccc4444")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("-0000000000005", -5), ("+7", 7), ("-1000", -1000), ("low", -100)]
+)
+def test_a_priority_is_a_word_or_a_number(house: House, text: str, value: int) -> None:
+    assert house.submit(priority=text).priority == value
 
 
 def test_only_who_manages_a_tenant_asks_for_more_than_normal_priority(house: House) -> None:

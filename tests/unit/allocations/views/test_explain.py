@@ -1,9 +1,12 @@
 """What `explain` says of a gang, and of a job in the moment in which it is placed."""
 
+import pytest
+
 from gpupool.allocations.views.explain import explain_job
 from gpupool.base.units import GIB
 from gpupool.wire.submissions import GroupIn, RoleIn, ShapeIn
 from tests.support.house import House
+from tests.support.resizing import running
 
 WORKER = RoleIn(name="worker", count=2, shape=ShapeIn(gpu_milli=400, memory_bytes=GIB, count=2))
 LAUNCHER = RoleIn(
@@ -110,3 +113,11 @@ def test_a_share_behind_a_gang_is_told_which_claim_of_its_own_user_it_waits_for(
     house.allocations.jobs.stop_job("big", house.admin, None)
     house.allocations.placer.run_cycle()
     assert house.job("late").state == "starting"
+
+
+@pytest.mark.parametrize("model", ["H200", "H100|H200", "h200|a100"])
+def test_explain_names_what_holds_cards_of_any_of_the_models(house: House, model: str) -> None:
+    running(house, "first", 1000, None, count=2)
+    house.submit(1000, None, name="second", model=model)
+    explained = house.allocations.jobs.explain_job("second", house.admin)
+    assert explained.holders == ["first holds 2.00 GPU (200 % compute) + 286720 MiB"]

@@ -1,10 +1,11 @@
 from dataclasses import replace
 
 from gpupool.model.claim import CardSelector
-from gpupool.model.quota import GPU, MEMORY, QuotaLimit, ResourceAmount
+from gpupool.model.quota import GPU, MEMORY, Quota, QuotaLimit, ResourceAmount
 from gpupool.scheduling.filtering.feasibility import CardKind
 from gpupool.scheduling.quota.pool_size import measure_pool
 from gpupool.scheduling.quota.tree import QuotaTree
+from gpupool.scheduling.snapshot.snapshot import TenantView
 from tests.support.quota_builders import cohort, gpus, member, tree
 from tests.support.scheduling_builders import cards, whole
 
@@ -14,6 +15,13 @@ def test_a_tenant_without_limits_may_take_everything_and_borrows_nothing() -> No
     assert found.get_room("nlp", GPU) is None
     assert found.has_room("nlp", gpus(800))
     assert not found.is_borrowing("nlp", gpus(800))
+
+
+def test_the_room_of_the_largest_limits_fits_into_columns_of_64_bits() -> None:
+    most = 2**62
+    both = QuotaLimit(most, most)
+    view = TenantView(Quota.from_limits({GPU: both, MEMORY: both}), ResourceAmount())
+    assert tree("1x8xH200", nlp=view).get_room("nlp", GPU) == most
 
 
 def test_the_rest_of_a_tenant_is_the_smallest_rest_on_its_path() -> None:
