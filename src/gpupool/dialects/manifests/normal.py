@@ -183,7 +183,7 @@ def _read_claim(given: Mapping[str, Any]) -> PodClaim:
 
 
 def _read_container(given: Mapping[str, Any]) -> ContainerClaim:
-    select = {}
+    select: dict[str, Any] = {}
     for key, value in (given.get("select") or {}).items():
         read = _read_label if key == "labels" else _read_text
         select[key] = tuple(map(read, value))
