@@ -22,7 +22,12 @@ from gpupool.dialects.manifests.normal import read_admitted
 from gpupool.dialects.shapes import translate_shape
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.node_affinity import NodeConstraint
-from gpupool.kubernetes.resources.pod_constraints import NOTHING, PodConstraints, read_constraints
+from gpupool.kubernetes.resources.pod_constraints import (
+    NOTHING,
+    PodConstraints,
+    read_constraints,
+    read_pod_level,
+)
 from gpupool.kubernetes.resources.pod_requests import (
     KINDS,
     Resources,
@@ -147,7 +152,12 @@ def read_pod(pod: Json) -> Pod:
         tuple(map(resources_as_said, spec.get(key) or ()))
         for key in ("containers", "initContainers")
     )
-    used = sum_requests(containers, first, tuple((spec.get("overhead") or {}).items()))
+    used = sum_requests(
+        containers,
+        first,
+        tuple((spec.get("overhead") or {}).items()),
+        tuple(read_pod_level(spec).items()),
+    )
     direct = spec.get("schedulerName") == names.DIRECT
     owner = next(
         (one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), ""
