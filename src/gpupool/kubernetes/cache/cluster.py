@@ -267,9 +267,10 @@ class ClusterCache:
             self._enqueue_pod(pod)
         self.awaiting_binding.discard(uid)
         self.awaiting_release.discard(uid)
-        if pod is not None and has_entry:
+        if pod is not None and (has_entry or ledger_restore.is_released(pod)):
             if pod.gated:
                 self.awaiting_release.add(uid)
+            # Also without an entry: its node may have gone before the pod was bound there.
             elif not (pod.node or pod.ended or pod.deleting):
                 self.awaiting_binding.add(uid)
         self.generation += 1

@@ -179,7 +179,10 @@ class LedgerWriter:
             returning=fates.returning,
             stay=fates.stay,
         )
-        return *settled, *(replace(entry, generation=version) for entry in added)
+        # The node may have gone while orders and look-ups were awaited. A pod with an entry would
+        # be released to it.
+        arrivals = added if exists else ()
+        return *settled, *(replace(entry, generation=version) for entry in arrivals)
 
     def _report_restored(self, before: GpuNode, now: Iterable[Entry]) -> None:
         had = gang_members.ledger_uids(before)

@@ -96,6 +96,15 @@ def test_placement_by_an_older_ledger_is_left_out_and_planned_again() -> None:
     assert writes.cluster.ledger_node_of("uid-a") == ""
 
 
+def test_placement_on_a_node_that_went_since_the_plan_is_left_out() -> None:
+    """Its pod would be released to a node that does not exist, and no gate comes back."""
+    writes = Writes()
+    writes.cluster.note_host("n0", None)
+    writes.write(place("uid-a/main"))
+    assert writes.api.calls == []
+    assert "uid-a" not in writes.cluster.awaiting_release
+
+
 def test_ledger_that_another_wrote_is_read_at_once_and_planned_again() -> None:
     writes = Writes(CONFLICT)
     other = gpu_node("n0", version=7)
