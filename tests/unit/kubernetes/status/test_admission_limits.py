@@ -54,3 +54,31 @@ def test_a_namespace_has_the_maximum_of_its_tenant() -> None:
         "status"
     ]
     check(found, schema["properties"]["admits"])
+
+
+def test_a_namespace_has_the_least_maximum_of_all_tenants_above_it() -> None:
+    wishes = {
+        "top": TenantSpec.from_json({"limits": _gpu("4")}),
+        "nlp": TenantSpec.from_json({"parent": "top", "limits": _gpu("2")}),
+        "a": TenantSpec.from_json({"parent": "nlp", "namespaces": ["a1"]}),
+        "b": TenantSpec.from_json({"parent": "nlp", "limits": _gpu("1")}),
+        "cells": TenantSpec.from_json({"limits": {"node": {"nominal": "1"}}}),
+        "c": TenantSpec.from_json({"parent": "cells"}),
+    }
+    found = compute_limits([], build_tree(wishes))["limits"]
+    assert {space: found[space] for space in ("a1", "b", "nlp", "top", "c")} == {
+        "a1": {"gpuMilli": 2000},
+        "b": {"gpuMilli": 1000},
+        "nlp": {"gpuMilli": 2000},
+        "top": {"gpuMilli": 4000},
+        "c": {"others": True},
+    }
+
+
+def test_a_limit_beyond_64_bits_limits_nothing() -> None:
+    wishes = {"a": TenantSpec.from_json({"limits": _gpu("1e90")})}
+    assert compute_limits([], build_tree(wishes))["limits"] == {}
+
+
+def _gpu(nominal: str) -> dict[str, dict[str, str]]:
+    return {"gpu": {"nominal": nominal, "borrowing": "0"}}
