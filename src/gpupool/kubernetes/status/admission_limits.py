@@ -34,7 +34,8 @@ def _largest(node: GpuNode) -> Iterable[tuple[int, int]]:
     gives shares."""
     models: defaultdict[str, list[int]] = defaultdict(list)
     for card in node.cards if node.mode is Mode.SLOT else ():
-        if card.vendor != NVIDIA:  # the policy writes claims to NVIDIA's
+        # The policy writes claims to NVIDIA's, and a card in partition mode takes partitions alone.
+        if card.vendor != NVIDIA or card.profiles is not None:
             continue
         models[card.model].append(card.memory_bytes)
     for sizes in models.values():

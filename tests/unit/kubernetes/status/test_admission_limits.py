@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from gpupool.base.units import GIB
+from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.manifests.crds import pool_settings
 from gpupool.kubernetes.resources.gpu_node import GpuNode
 from gpupool.kubernetes.resources.tenant import TenantSpec, TenantTree, build_tree
 from gpupool.kubernetes.status.admission_limits import compute_limits
+from tests.support.cluster_caches import note_mig_node
 from tests.support.kube_builders import L40S_BYTES, cards, gpu_node
 from tests.unit.kubernetes.resources.test_gpu_node import check
 
@@ -33,6 +35,12 @@ def test_so_many_cards_of_one_model_on_one_node() -> None:
 def test_nodes_that_give_no_shares_say_nothing() -> None:
     nodes = [node("a", 8, "observe"), node("b", 8, "whole")]
     assert compute_limits(nodes, TenantTree())["cards"] == []
+
+
+def test_cards_in_partition_mode_take_no_plain_pods() -> None:
+    pool = ClusterCache()
+    note_mig_node(pool, "n0", 2)
+    assert compute_limits(pool.ledgers.values(), TenantTree())["cards"] == []
 
 
 def test_a_namespace_has_the_maximum_of_its_tenant() -> None:
