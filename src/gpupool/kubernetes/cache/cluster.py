@@ -8,7 +8,7 @@ what foreign pods and managed pods leave, whether these are bound to the node or
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gpupool.kubernetes.cache import ledger_restore
 from gpupool.kubernetes.cache.cluster_state import ClusterState
@@ -197,6 +197,15 @@ class ClusterCache:
     def expire_rejections(self) -> None:
         """Stop counting pods that a kubelet rejected long ago."""
         self._mark_changed(*self.rejections.expire_counts())
+
+    def note_unwritable(self, names: Iterable[str]) -> None:
+        """Note the nodes whose ledger the API server refuses to write: they take no pods."""
+        unwritable = set(names)
+        changed = unwritable ^ self._state.unwritable
+        self._state.unwritable = unwritable
+        if changed:
+            self._mark_changed(*changed)
+            self.generation += 1
 
     # --- queries ------------------------------------------------------------------------------
 
