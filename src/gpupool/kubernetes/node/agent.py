@@ -298,7 +298,8 @@ class NodeAgent:
                 self._request_report()
 
     def _release_unused(self) -> bool:
-        """Undo preparations without an entry; return whether some have running processes."""
+        """Undo preparations without an entry; return whether some have to be looked at again: they
+        have running processes, or cannot be undone yet."""
         with self._preparation, mark_busy():
             try:
                 self._copy.store_ledger()
@@ -316,10 +317,23 @@ class NodeAgent:
                 if has_processes(uid):
                     has_running = True
                     continue
-                self._spending.close_entry((uid, container), record[uid, container])
-                self._preparing.unprepare(uid, container)
-                self._slots.pop((uid, container), None)
+                has_running |= not self._undo_preparation(uid, container, record[uid, container])
             return has_running
+
+    def _undo_preparation(self, uid: str, container: str, generation: int) -> bool:
+        """Undo one preparation; return False if it has to be tried again.
+
+        Not raised: a program may have a partition open for long, and the disk may be full. The
+        agent would end, and no container of the node could start.
+        """
+        try:
+            self._spending.close_entry((uid, container), generation)
+            self._preparing.unprepare(uid, container)
+        except (GpupoolError, OSError) as error:
+            log.warning("container %s of pod %s keeps its cards for now: %s", container, uid, error)
+            return False
+        self._slots.pop((uid, container), None)
+        return True
 
     async def _send_report(self) -> None:
         """Write the status if it has changed since the last report."""

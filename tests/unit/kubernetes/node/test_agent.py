@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import CardNotReady
+from gpupool.base.errors import CardNotReady, StillInUse
 from gpupool.base.supervision import register
 from gpupool.kubernetes.node import ledger_copy
 from gpupool.kubernetes.node.agent import COPY, AgentPaths, NodeAgent
@@ -152,5 +152,46 @@ def test_a_question_that_waits_for_another_does_not_count_as_one_that_hangs(
         lock.free.set()
         await asked
         assert "agent-ready" not in silent
+
+    asyncio.run(run())
+
+
+class Held(Nothing):
+    """Two containers whose entries are gone. The first cannot be undone until `problem` is None."""
+
+    def __init__(self) -> None:
+        self.prepared = {("uid-a", "main"): 1, ("uid-b", "main"): 1}
+        self.problem: Exception | None = None
+
+    def prepared_generations(self) -> dict[tuple[str, str], int]:
+        return dict(self.prepared)
+
+    def unprepare(self, uid: str, container: str) -> None:
+        if uid == "uid-a" and self.problem is not None:
+            raise self.problem
+        del self.prepared[uid, container]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [StillInUse("a program has a partition open"), OSError(28, "No space left on device")],
+    ids=["partition open", "disk full"],
+)
+def test_preparation_that_cannot_be_undone_is_tried_again_and_holds_up_no_other(
+    tmp_path: Path, problem: Exception
+) -> None:
+    """Raised, it would end the agent at every look, and no container of the node could start."""
+
+    async def run() -> None:
+        agent, _ = made(tmp_path)
+        held = Held()
+        held.problem = problem
+        agent._preparing = held  # type: ignore[assignment]
+        agent._note_ledger(gpu_node(version=7), False)
+        assert await asyncio.to_thread(agent._release_unused), "it is looked at again soon"
+        assert list(held.prepared) == [("uid-a", "main")]
+        held.problem = None
+        assert not await asyncio.to_thread(agent._release_unused)
+        assert held.prepared == {}
 
     asyncio.run(run())
