@@ -19,7 +19,7 @@ from typing import Any
 from gpupool.base.errors import ApiServerRejection, CardNotReady, GpupoolError
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import supervised_step, watched_task
-from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.api import KubeApi, create_backoff
 from gpupool.kubernetes.client.informer import watch_objects
 from gpupool.kubernetes.client.write_throttle import WriteThrottle
 from gpupool.kubernetes.ledger import ledger
@@ -136,7 +136,7 @@ class NodeAgent:
         async with asyncio.TaskGroup() as tasks:
             # First, so that containers restart while the API server is away.
             tasks.create_task(self._plugin.serve_forever())
-            await self._ensure_node()
+            await self._await_node()
             mine = {"fieldSelector": f"metadata.name={self._node}"}
             noted = self._note_ledger, self._synced.set
             tasks.create_task(
@@ -156,6 +156,19 @@ class NodeAgent:
             tasks.create_task(watched_task("agent-reports", self._report_forever))
 
     # --- what the ledger says -----------------------------------------------------------------
+
+    async def _await_node(self) -> None:
+        """Wait until there is a GpuNode; created if need be.
+
+        Not raised while the API server is away: the agent would end, and the plugin with it.
+        """
+        backoff = create_backoff()
+        while True:
+            try:
+                return await self._ensure_node()
+            except GpupoolError as error:
+                log.warning("the ledger of %s is looked for again: %s", self._node, error)
+                await asyncio.sleep(backoff.pause())
 
     async def _ensure_node(self) -> None:
         """Create the GpuNode if there is none, in mode `observe`."""

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import CardNotReady, StillInUse
+from gpupool.base.errors import CardNotReady, ServiceUnavailable, StillInUse
 from gpupool.base.supervision import register
+from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.node import ledger_copy
 from gpupool.kubernetes.node.agent import COPY, AgentPaths, NodeAgent
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from tests.support.kube_builders import gpu_node
+from tests.support.kube_memory import MemoryApi
 
 
 class Kubelet:
@@ -193,5 +195,39 @@ def test_preparation_that_cannot_be_undone_is_tried_again_and_holds_up_no_other(
         held.problem = None
         assert not await asyncio.to_thread(agent._release_unused)
         assert held.prepared == {}
+
+    asyncio.run(run())
+
+
+class AwayApi(MemoryApi):
+    """Its first answer is that the server is away; `returned` is set by the second request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.returned = asyncio.Event()
+
+    async def request(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        self.asked += 1
+        if self.asked == 1:
+            raise ServiceUnavailable("connection refused")
+        self.returned.set()
+        return await super().request(method, path, body, **more)
+
+
+def test_agent_that_starts_while_the_api_server_is_away_goes_on(tmp_path: Path) -> None:
+    """Containers restart meanwhile by the copy of the ledger; an agent that ended served none."""
+
+    async def run() -> None:
+        agent, _ = made(tmp_path)
+        api = AwayApi()
+        api.put(f"{ledger.NODES}/n0", gpu_node())
+        agent._api = api
+        life = asyncio.create_task(agent._run_tasks())
+        back = asyncio.create_task(api.returned.wait())
+        await asyncio.wait({life, back}, return_when=asyncio.FIRST_COMPLETED)
+        assert not life.done(), life.exception()
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
 
     asyncio.run(run())
