@@ -151,6 +151,11 @@ class Meter:
             log.warning("the server may count nodes that are gone: %s", error)
             return False
         self._unsure = bool(self._due)
+        # Names of nodes may never come back, as an autoscaler's.
+        for name in self._gone - self._due:
+            self._gone.discard(name)
+            self._nodes.pop(name, None)
+            self._told.pop(name, None)
         return True
 
     async def _pages(self) -> dict[str, list[JournalPage]]:

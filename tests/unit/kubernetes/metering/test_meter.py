@@ -109,3 +109,23 @@ def test_statement_of_one_node_that_cannot_be_made_leaves_the_others_told() -> N
         assert told == [("PUT", "cluster/nodes/n1")]
 
     asyncio.run(run())
+
+
+def test_node_that_is_gone_and_told_is_forgotten() -> None:
+    """Nodes of an autoscaler have new names each time."""
+
+    async def run() -> None:
+        def server(method: str, path: str, said: dict[str, Any] | None) -> Any:
+            return ["n0"] if method == "GET" else {"applied": True}
+
+        api = MemoryApi()
+        found = gpu_node("n0")
+        found["metadata"]["creationTimestamp"] = CREATED
+        meter = Meter(api, "gpupool", server)
+        meter._note(found, False)
+        assert await meter._round()
+        meter._note(found, True)
+        assert await meter._round()
+        assert (meter._nodes, meter._told, meter._gone) == ({}, {}, set())
+
+    asyncio.run(run())
