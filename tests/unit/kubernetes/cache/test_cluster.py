@@ -145,3 +145,18 @@ def test_pod_with_more_processors_than_numbers_hold_leaves_others_placed(
     note(pool, huge, pod())
     (placement,) = plan(pool).placements
     assert placement.job == "uid-a/main"
+
+
+def test_rules_that_no_waiting_pod_has_any_more_are_forgotten(pool: ClusterCache) -> None:
+    """Each rule is evaluated for each node that is read; a leader may lead for months."""
+    lasting = [pod("waits", spec={"nodeSelector": {"zone": "a"}}), pod("w0", gang=gang(64))]
+    note(pool, *lasting)
+    for number in range(500):
+        note(pool, pod("passes", spec={"nodeSelector": {"run": str(number)}}))
+        pool.take_snapshot()
+    assert len(pool.queue.marks) < 200
+    for name in ("n0", "n1"):
+        pool.note_host(name, NodeFacts.from_json(node(name, zone="a")))
+    pool.note_pod("uid-passes", None)
+    note(pool, pod("w0", gang=gang(2)))
+    assert {one.job.partition("/")[0] for one in plan(pool).placements} >= {"uid-waits", "uid-w0"}
