@@ -260,7 +260,7 @@ class PodQueue:
         """
         if len(self.marks) <= self._most_marks:
             return
-        used = set()
+        used = set[str]()
         for key in self._queue:
             used.update(label for label, _ in key.shape.labels)
         for members in self._gangs.values():
