@@ -199,13 +199,10 @@ class ClusterCache:
         self._mark_changed(*self.rejections.expire_counts())
 
     def note_unwritable(self, names: Iterable[str]) -> None:
-        """Note the nodes whose ledger the API server refuses to write: they take no pods."""
-        unwritable = set(names)
-        changed = unwritable ^ self._state.unwritable
-        self._state.unwritable = unwritable
-        if changed:
-            self._mark_changed(*changed)
-            self.generation += 1
+        """Let these nodes take no pods: the API server refuses to write their ledgers."""
+        changed = self._state.unwritable ^ set(names)
+        self._state.unwritable ^= changed
+        self._mark_changed(*changed)
 
     # --- queries ------------------------------------------------------------------------------
 

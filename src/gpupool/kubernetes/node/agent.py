@@ -19,7 +19,7 @@ from typing import Any
 from gpupool.base.errors import ApiServerRejection, CardNotReady, GpupoolError
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import supervised_step, watched_task
-from gpupool.kubernetes.client.api import KubeApi, create_backoff
+from gpupool.kubernetes.client.api import KubeApi
 from gpupool.kubernetes.client.informer import watch_objects
 from gpupool.kubernetes.client.write_throttle import WriteThrottle
 from gpupool.kubernetes.ledger import ledger
@@ -31,9 +31,11 @@ from gpupool.kubernetes.node.held_seats import list_held_seats
 from gpupool.kubernetes.node.kubelet import KubeletClient, has_processes
 from gpupool.kubernetes.node.ledger_copy import LedgerCopy
 from gpupool.kubernetes.node.metrics import NodeObservation
+from gpupool.kubernetes.node.own_ledger import await_ledger, ensure_ledger
 from gpupool.kubernetes.node.plugin_server import PluginServer
 from gpupool.kubernetes.node.prepare import EntryPreparer
 from gpupool.kubernetes.node.status_source import PieceFinder, StatusSource
+from gpupool.kubernetes.node.undoing import undo_preparation
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode, Mode
 from gpupool.kubernetes.resources.slot_identity import SlotBooking, find_holders
 from gpupool.probes.contract import Machine, Probe
@@ -136,7 +138,7 @@ class NodeAgent:
         async with asyncio.TaskGroup() as tasks:
             # First, so that containers restart while the API server is away.
             tasks.create_task(self._plugin.serve_forever())
-            await self._await_node()
+            await await_ledger(self._api, self._node)
             mine = {"fieldSelector": f"metadata.name={self._node}"}
             noted = self._note_ledger, self._synced.set
             tasks.create_task(
@@ -156,25 +158,6 @@ class NodeAgent:
             tasks.create_task(watched_task("agent-reports", self._report_forever))
 
     # --- what the ledger says -----------------------------------------------------------------
-
-    async def _await_node(self) -> None:
-        """Wait until there is a GpuNode; created if need be.
-
-        Not raised while the API server is away: the agent would end, and the plugin with it.
-        """
-        backoff = create_backoff()
-        while True:
-            try:
-                return await self._ensure_node()
-            except GpupoolError as error:
-                log.warning("the ledger of %s is looked for again: %s", self._node, error)
-                await asyncio.sleep(backoff.pause())
-
-    async def _ensure_node(self) -> None:
-        """Create the GpuNode if there is none, in mode `observe`."""
-        if await ledger.read_ledger(self._api, self._node) is None:
-            owner = await self._api.get(f"/api/v1/nodes/{self._node}")
-            await self._api.create(ledger.NODES, ledger.new_ledger(self._node, owner))
 
     def _note_ledger(self, found: dict[str, Any], gone: bool) -> None:
         now = GpuNode(self._node) if gone else GpuNode.from_json(found)
@@ -311,8 +294,7 @@ class NodeAgent:
                 self._request_report()
 
     def _release_unused(self) -> bool:
-        """Undo preparations without an entry; return whether some have to be looked at again: they
-        have running processes, or cannot be undone yet."""
+        """Undo preparations without an entry; return whether some could not be undone yet."""
         with self._preparation, mark_busy():
             try:
                 self._copy.store_ledger()
@@ -330,23 +312,12 @@ class NodeAgent:
                 if has_processes(uid):
                     has_running = True
                     continue
-                has_running |= not self._undo_preparation(uid, container, record[uid, container])
+                key = uid, container
+                if undo_preparation(self._preparing, self._spending, key, record[key]):
+                    self._slots.pop(key, None)
+                else:
+                    has_running = True
             return has_running
-
-    def _undo_preparation(self, uid: str, container: str, generation: int) -> bool:
-        """Undo one preparation; return False if it has to be tried again.
-
-        Not raised: a program may have a partition open for long, and the disk may be full. The
-        agent would end, and no container of the node could start.
-        """
-        try:
-            self._spending.close_entry((uid, container), generation)
-            self._preparing.unprepare(uid, container)
-        except (GpupoolError, OSError) as error:
-            log.warning("container %s of pod %s keeps its cards for now: %s", container, uid, error)
-            return False
-        self._slots.pop((uid, container), None)
-        return True
 
     async def _send_report(self) -> None:
         """Write the status if it has changed since the last report."""
@@ -362,7 +333,7 @@ class NodeAgent:
             # It belonged to an earlier Node of this name and went with it, or it was deleted by
             # hand.
             self._reported = None
-            await self._ensure_node()
+            await ensure_ledger(self._api, self._node)
         else:
             self._reported = status
             self._throttle.note_write()
