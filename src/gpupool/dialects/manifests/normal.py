@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Any
 
@@ -34,6 +34,7 @@ from gpupool.model.isolation.claim_needs import read_needs
 
 #: Characters of a text: a label's key is the longest name of Kubernetes (253 + 1 + 63).
 LONGEST_TEXT = 317
+_FILTERS = frozenset(one.name for one in fields(CardFilter))
 
 
 def build_document(claim: PodClaim) -> dict[str, Any]:
@@ -185,6 +186,9 @@ def _read_claim(given: Mapping[str, Any]) -> PodClaim:
 def _read_container(given: Mapping[str, Any]) -> ContainerClaim:
     select: dict[str, Any] = {}
     for key, value in (given.get("select") or {}).items():
+        # Python would repeat an unknown name in its own message, whatever characters it has.
+        if key not in _FILTERS:
+            raise ValueError(f"select has no {key!r}")
         read = _read_label if key == "labels" else _read_text
         select[key] = tuple(map(read, value))
     ask = ContainerAsk(

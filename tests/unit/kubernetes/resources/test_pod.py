@@ -151,6 +151,7 @@ def written_by_hand(claim: Any, limits: dict[str, str]) -> dict[str, Any]:
         (claims(select={"models": [["L40S"]]}), limits_of(1, 300, 8 * GIB)),
         (claims(select={"labels": [["zone"]]}), limits_of(1, 300, 8 * GIB)),
         (claims(select={"models": ["\ud800"]}), limits_of(1, 300, 8 * GIB)),
+        (claims(select={"\ud800": ["x"]}), limits_of(1, 300, 8 * GIB)),
         ({**claims(), "pod": {"gang": gang(10**7)}}, limits_of(1, 300, 8 * GIB)),
         (
             {**claims(), "pod": {"gang": {"name": "g", "minimum": 10**7}}},
@@ -174,6 +175,7 @@ def written_by_hand(claim: Any, limits: dict[str, str]) -> dict[str, Any]:
         "model in a list",
         "label without value",
         "model without characters",
+        "filter without characters",
         "gang of millions",
         "minimum of millions",
         "gang without characters",
@@ -194,3 +196,4 @@ def test_a_claim_written_by_hand_that_nothing_can_serve_is_a_problem_of_its_pod(
     read = read_pod(written_by_hand(claim, limits))
     assert (read.asks, read.is_waiting) == ((), False)
     assert read.problem.startswith("GP-")
+    assert read.problem.encode(), "an event about it is named after these bytes"
