@@ -243,7 +243,7 @@ def _check_ask(one: PodContainer, ask: ContainerAsk) -> ContainerAsk:
 
 
 def _merge_hints(readings: Readings) -> PodHints:
-    """What is said of the whole pod, by whomever. Raises ContradictoryManifest."""
+    """What is said of the whole pod, by whomever. Raises ContradictoryManifest, ForeignValue."""
     known = PodHints()
     by = ""
     for dialect, found in readings:
@@ -260,6 +260,7 @@ def _merge_hints(readings: Readings) -> PodHints:
         if found.hints != PodHints():
             by = by or dialect.name
         known = merge_fields(known, found.hints)
+    normal.check_gang(known.gang, ("metadata",))
     return known
 
 
