@@ -18,6 +18,7 @@ from gpupool.base.quantities import parse_quantity
 from gpupool.base.units import WHOLE
 from gpupool.dialects.amounts import MOST_BYTES, MOST_CARDS
 from gpupool.dialects.contract import (
+    POD_KINDS,
     CardFilter,
     ContainerAsk,
     ContainerClaim,
@@ -202,12 +203,19 @@ def _read_container(given: Mapping[str, Any]) -> ContainerClaim:
     ask = ContainerAsk(
         **_read_numbers(given, "count", "gpu_milli", "cap_milli", "memory_bytes", "memory_milli"),
         **_read_texts(given, "profile", "urgency", "vendor"),
-        sharing=SharingKind(given["sharing"]),
+        sharing=_read_sharing(given["sharing"]),
         names_sharing=False if given.get("names_sharing") is False else None,
         select=CardFilter(**select),
     )
     named = _read_texts(given, "container", "kind")
     return ContainerClaim(**named, ask=ask, dialects=tuple(map(str, given.get("dialects") or ())))
+
+
+def _read_sharing(value: Any) -> SharingKind:
+    # A container with any other kind never starts, and holds its card all the while.
+    if value not in POD_KINDS:
+        raise ValueError(f"{value!r} is no sharing of containers")
+    return SharingKind(value)
 
 
 def _read_label(value: Any) -> tuple[str, str]:
