@@ -161,8 +161,10 @@ class NodeAgent:
 
     def _note_ledger(self, found: dict[str, Any], gone: bool) -> None:
         now = GpuNode(self._node) if gone else GpuNode.from_json(found)
-        # Most events are our own reports, which leave the spec as it was.
-        if now.version != self._ledger.version or gone:
+        # Most events are our own reports, which leave the spec as it was. The generation alone does
+        # not tell: a restored server counts generations again.
+        known = self._ledger
+        if gone or (now.version, now.entries) != (known.version, known.entries):
             self._copy.note_ledger(found)
         self._ledger = now
         self._offer_slots()

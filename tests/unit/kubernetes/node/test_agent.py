@@ -16,6 +16,8 @@ from gpupool.base.supervision import register
 from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.node import ledger_copy
 from gpupool.kubernetes.node.agent import COPY, AgentPaths, NodeAgent
+from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.model.allocation import Seat
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from tests.support.kube_builders import gpu_node
 from tests.support.kube_memory import MemoryApi
@@ -82,6 +84,22 @@ def test_without_a_question_the_copy_is_written_beside_the_reports(tmp_path: Pat
 
     asyncio.run(run())
     assert json.loads((tmp_path / COPY).read_text())["metadata"]["generation"] == 7
+
+
+def test_another_ledger_of_the_same_generation_replaces_the_copy(tmp_path: Path) -> None:
+    """A server that was restored from a backup counts generations again."""
+    entry = Entry("uid-a", "default", "a", "main", (Seat("GPU-n0-0", 300, 1 << 30),), "default")
+
+    async def run() -> None:
+        agent, _ = made(tmp_path)
+        agent._note_ledger(gpu_node(version=7), False)
+        await asyncio.to_thread(agent._release_unused)
+        agent._note_ledger(gpu_node(version=7, allocations=[entry.to_json()]), False)
+        await asyncio.to_thread(agent._release_unused)
+
+    asyncio.run(run())
+    (copied,) = json.loads((tmp_path / COPY).read_text())["spec"]["allocations"]
+    assert copied["uid"] == "uid-a"
 
 
 def test_a_copy_that_cannot_be_written_keeps_containers_waiting_and_is_tried_again(
