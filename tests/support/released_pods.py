@@ -7,6 +7,7 @@ from typing import Any
 
 from gpupool.base.units import GIB
 from gpupool.kubernetes.cache.cluster import ClusterCache
+from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import Entry, GpuNode
 from gpupool.kubernetes.resources.node import NodeFacts
 from gpupool.kubernetes.resources.pod import read_pod
@@ -32,12 +33,15 @@ def note(
     owner: str = "set",
     said: str = NO,
     of: Any = None,
+    placed: bool = False,
     **spec: Any,
 ) -> None:
-    """`of`: what else the builder of pods takes."""
+    """`of`: what else the builder of pods takes; `placed`: it has the annotation of a release."""
     found = pod(name, spec=spec or None, **{"containers": {"main": asking()}, **(of or {})})
     if owner:
         found["metadata"]["ownerReferences"] = [{"controller": True, "uid": owner}]
+    if placed:
+        found["metadata"]["annotations"][names.PLACED] = "n0: main"
     condition = {
         "type": "PodScheduled",
         "status": "False",

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpupool.base.errors import BadManifest, ContradictoryManifest, ForeignValue, UnknownWord
-from gpupool.base.units import WHOLE
+from gpupool.base.errors import BadManifest, ContradictoryManifest, UnknownWord
 from gpupool.dialects import facts as known_facts
 from gpupool.dialects.contract import (
     CardFilter,
@@ -31,8 +30,6 @@ from gpupool.dialects.manifests import normal, pod_rules, registry
 from gpupool.dialects.pod import PodContainer, PodView, read_pod, read_sequence
 
 Readings = list[tuple[Dialect, PodReading]]
-#: As `amounts.MOST_CARDS`: the last bound for dialects that do not use it.
-MOST = 100_000
 CLAIMS = ("spec", "resourceClaims")
 
 
@@ -241,19 +238,12 @@ def _simplify_filter(select: CardFilter) -> CardFilter:
 
 def _check_ask(one: PodContainer, ask: ContainerAsk) -> ContainerAsk:
     """What every dialect must have got right: the last look before others rely on it."""
-    sound = 1 <= ask.count <= MOST and (ask.gpu_milli is None or 1 <= ask.gpu_milli <= WHOLE)
-    parts = (ask.cap_milli, ask.memory_milli)
-    if not sound or any(part is not None and not 1 <= part <= WHOLE for part in parts):
-        raise ForeignValue(f"container {one.name}: {ask} is no share of a card", path=one.path)
-    if ask.memory_bytes is not None and ask.memory_milli is not None:
-        raise ForeignValue(f"container {one.name}: memory is said in two ways", path=one.path)
-    if ask.cap_milli is not None and ask.cap_milli < (ask.gpu_milli or 0):
-        raise ForeignValue(f"container {one.name}: a cap below what is guaranteed", path=one.path)
+    normal.check_share(one.name, ask, one.path)
     return ask
 
 
 def _merge_hints(readings: Readings) -> PodHints:
-    """What is said of the whole pod, by whomever. Raises ContradictoryManifest."""
+    """What is said of the whole pod, by whomever. Raises ContradictoryManifest, ForeignValue."""
     known = PodHints()
     by = ""
     for dialect, found in readings:
@@ -270,6 +260,7 @@ def _merge_hints(readings: Readings) -> PodHints:
         if found.hints != PodHints():
             by = by or dialect.name
         known = merge_fields(known, found.hints)
+    normal.check_gang(known.gang, ("metadata",))
     return known
 
 

@@ -38,17 +38,20 @@ class CardColumns:
         pods: Mapping[str, Pod],
         read_node: Callable[[str], NodeState],
         rule_labels: Sized,
+        drop_labels: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
             read_node: the node of that name as it is now.
             rule_labels: labels for the nodes that waiting rules admit; grows with each new rule.
+            drop_labels: removes those that no waiting pod needs; called before nodes are labelled.
         """
         self._hosts = hosts
         self._ledgers = ledgers
         self._pods = pods
         self._read_node = read_node
         self._rule_labels = rule_labels
+        self._drop_labels = drop_labels
         self.sites: list[NodeState] = []
         self.running = RunningJobs()
         #: By name of a node, its position in `sites`.
@@ -83,6 +86,7 @@ class CardColumns:
 
     def _lay_out_columns(self) -> CardTable:
         names = sorted(name for name in self._ledgers if self._is_shown(name))
+        self._drop_labels()
         self.sites = [self._read_node(name) for name in names]
         self._number = {name: number for number, name in enumerate(names)}
         self._label_count = len(self._rule_labels)

@@ -8,7 +8,7 @@ what foreign pods and managed pods leave, whether these are bound to the node or
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gpupool.kubernetes.cache import ledger_restore
 from gpupool.kubernetes.cache.cluster_state import ClusterState
@@ -198,6 +198,12 @@ class ClusterCache:
         """Stop counting pods that a kubelet rejected long ago."""
         self._mark_changed(*self.rejections.expire_counts())
 
+    def note_unwritable(self, names: Iterable[str]) -> None:
+        """Let these nodes take no pods: the API server refuses to write their ledgers."""
+        changed = self._state.unwritable ^ set(names)
+        self._state.unwritable ^= changed
+        self._mark_changed(*changed)
+
     # --- queries ------------------------------------------------------------------------------
 
     def has_room(self, name: str) -> bool:
@@ -267,9 +273,10 @@ class ClusterCache:
             self._enqueue_pod(pod)
         self.awaiting_binding.discard(uid)
         self.awaiting_release.discard(uid)
-        if pod is not None and has_entry:
+        if pod is not None and (has_entry or ledger_restore.is_released(pod)):
             if pod.gated:
                 self.awaiting_release.add(uid)
+            # Also without an entry: its node may have gone before the pod was bound there.
             elif not (pod.node or pod.ended or pod.deleting):
                 self.awaiting_binding.add(uid)
         self.generation += 1

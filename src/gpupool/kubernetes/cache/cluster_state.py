@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpupool.kubernetes.cache.entry_index import EntryIndex
 from gpupool.kubernetes.cache.gang_members import GangMembers
@@ -26,6 +26,7 @@ class ClusterState:
         unplaceable: by uid of a pod that no node can take yet, the reason.
         pods_by_node: by node, uids of the managed pods that use it.
         node_by_pod: by uid, the node that the pod uses.
+        unwritable: nodes whose ledger the API server refuses to write.
     """
 
     seconds: Callable[[], float]
@@ -36,6 +37,7 @@ class ClusterState:
     unplaceable: dict[str, str] = field(default_factory=dict)
     pods_by_node: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     node_by_pod: dict[str, str] = field(default_factory=dict)
+    unwritable: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.predicates = NodePredicates(self.hosts)
@@ -60,6 +62,8 @@ class ClusterState:
         """The node as it is now, with a label for each waiting rule that admits it."""
         ledger = self.ledgers[name]
         host = with_ledger_mode(self.hosts[name], ledger)
+        if name in self.unwritable:
+            host = replace(host, ready=False)
         usage = self.measure_usage(name, with_rejections=True)
         labels: dict[str, str] = {}
         for rule, label in self.queue.marks.items():

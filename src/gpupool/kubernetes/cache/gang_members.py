@@ -62,10 +62,12 @@ class GangMembers:
         """Note that a pod of the gang has ended, or (`gone`) that it is deleted."""
         # A pod that is deleted after it has ended does not count any more: a gang that is created
         # anew under the same name must not find its members complete.
-        if gone:
-            self._over[gang].discard(uid)
-        else:
+        if not gone:
             self._over[gang].add(uid)
+            return
+        self._over[gang].discard(uid)
+        if not self._over[gang]:
+            del self._over[gang]
 
     def present_members(self, gang: str) -> PresentMembers:
         """Members of the gang that have cards and stay, and the number that has ended."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from gpupool.kubernetes.cache.cluster_state import ClusterState
 from gpupool.kubernetes.resources import gang as gangs
-from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.kubernetes.resources.gpu_node import Entry, GpuNode
 from gpupool.kubernetes.resources.node import with_ledger_mode
 from gpupool.kubernetes.resources.pod import Pod
+from gpupool.model.claim import Shape
+from gpupool.scheduling import is_model_match
 
 
 class GangSeats:
@@ -54,11 +56,13 @@ class GangSeats:
         return frozenset(surplus)
 
     def can_take(self, pod: Pod, seat: Entry) -> bool:
-        """Whether the pod may run on the seat's node; cards are not compared."""
+        """Whether the pod may run on the seat's node, and names no other cards than the seat's."""
         state = self._state
         name = state.entry_index.node_of(seat.uid)
         rule = state.predicates.rule_of(pod)
         if name not in state.hosts or name not in state.ledgers:
+            return False
+        if not _has_wanted_cards(pod.shape(0), seat, state.ledgers[name]):
             return False
         host = with_ledger_mode(state.hosts[name], state.ledgers[name])
         usage = state.measure_usage(name, with_rejections=False)
@@ -72,3 +76,22 @@ class GangSeats:
             if self._state.queue.has_gang(name):
                 names.append(name)
         return names
+
+
+def _has_wanted_cards(shape: Shape, seat: Entry, node: GpuNode) -> bool:
+    """Whether the seat's cards are of the model and vendor, and the very cards, that are wanted."""
+    wanted = shape.selector
+    excluded = "|".join(wanted.not_models)
+    cards = {card.uuid: card for card in node.cards}
+    for uuid in (one.device for one in seat.seats):
+        card = cards.get(uuid)
+        # A card that its node does not report is freed by `gang_timeouts`.
+        if card is None or wanted.vendor not in (None, card.vendor):
+            return False
+        if shape.model is not None and not is_model_match(shape.model, card.model):
+            return False
+        if excluded and is_model_match(excluded, card.model):
+            return False
+        if uuid in wanted.not_uuids or (wanted.uuids and uuid not in wanted.uuids):
+            return False
+    return True

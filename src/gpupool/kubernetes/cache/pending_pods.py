@@ -29,6 +29,8 @@ from gpupool.scheduling import ClassKey, WaitingClass
 #: grows with all its entries, so fewer and larger plans are cheaper; each takes a few hundredths of
 #: a second.
 HEADS = 256
+#: Rules of which it does not matter whether a waiting pod has them.
+FEW_MARKS = 64
 
 
 class PresentMembers(NamedTuple):
@@ -92,6 +94,8 @@ class PodQueue:
         self._changed_gangs = set[str]()
         #: By rule, the label of the nodes that it admits.
         self.marks: dict[Rule, str] = {}
+        #: So many rules are kept without a look which of them are in use.
+        self._most_marks = FEW_MARKS
 
     def __len__(self) -> int:
         return len(self._key)
@@ -247,6 +251,24 @@ class PodQueue:
         rule = self._rule_of(pod)
         label = self.marks.get(rule) or self.marks.setdefault(rule, rule_label(rule))
         return tuple(_label_shape(pod.shape(number), label) for number in range(len(pod.asks)))
+
+    def drop_unused_marks(self) -> None:
+        """Forget the rules that no waiting pod has, if there are many.
+
+        Called only when nodes are labelled anew: the columns tell by the number of rules whether
+        they have all labels.
+        """
+        if len(self.marks) <= self._most_marks:
+            return
+        used = set[str]()
+        for key in self._queue:
+            used.update(label for label, _ in key.shape.labels)
+        for members in self._gangs.values():
+            used.update(self.marks.get(self._rule_of(pod), "") for pod in members.values())
+        for rule, label in list(self.marks.items()):
+            if label not in used:
+                del self.marks[rule]
+        self._most_marks = FEW_MARKS + 2 * len(self.marks)
 
     def _build_class(self, key: ClassKey) -> WaitingClass:
         pods = self._queue[key].list_oldest(HEADS)

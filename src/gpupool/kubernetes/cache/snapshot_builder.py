@@ -35,7 +35,12 @@ class SnapshotBuilder:
         self._tenant_usage = tenant_usage
         self._settle_pod = settle_pod
         self.columns = CardColumns(
-            state.hosts, state.ledgers, state.pods, state.read_node, state.queue.marks
+            state.hosts,
+            state.ledgers,
+            state.pods,
+            state.read_node,
+            state.queue.marks,
+            state.queue.drop_unused_marks,
         )
         self.promises = PromisedStarts()
         #: Version of the predicates by which waiting pods were evaluated last.

@@ -262,6 +262,7 @@ class PoolController:
             self.cluster.handover.next_look(),
             self._failed_cards.next_look(),
             self._pod_removal.next_look(),
+            self._ledger_writer.next_look(),
             self._gate_removal.next_look(),
             self.cluster.rejections.next_look(),
             self.reservations.next_look(self._now_ns()),
@@ -286,6 +287,7 @@ class PoolController:
         self.networks.note_tenants()
         self.cluster.expire_handovers()
         self.cluster.expire_rejections()
+        self._ledger_writer.expire_refusals()
         self.reservations.judge_reservations(self.cluster, self._now_ns())
         began = self.wait_stages.clock()
         plan = self._make_plan()

@@ -6,10 +6,13 @@ unless the watch has reported more by then.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from gpupool.base.errors import ApiServerRejection
 from gpupool.kubernetes.cache import gang_members, ledger_restore
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.client.api import KubeApi
@@ -26,6 +29,11 @@ from gpupool.kubernetes.resources import gang
 from gpupool.kubernetes.resources.gpu_node import Entry, EvictionOrder, GpuNode
 from gpupool.kubernetes.resources.pod import Pod
 from gpupool.scheduling import Plan
+
+#: Seconds until a refused write is tried again: no event says when it would be allowed.
+AGAIN_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
 
 
 class _EntryFates(NamedTuple):
@@ -54,6 +62,7 @@ class LedgerWriter:
         note: Callable[[dict[str, Any], bool], None],
         restored: Callable[[Pod, str], None] = lambda pod, node: None,
         forgets: Callable[[], bool] = lambda: False,
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         """Connect the writes to the controller.
 
@@ -64,7 +73,11 @@ class LedgerWriter:
             note: takes an event of the watch that was deferred during a write.
             restored: takes a pod that was released before it got its entry, and its node.
             forgets: whether the record of field managers is cleared.
+            seconds: a monotonic clock, in seconds.
         """
+        self._seconds = seconds
+        #: By ledger whose write was refused, when it is tried again.
+        self._again: dict[str, float] = {}
         self._restored = restored
         self._forgets = forgets
         self._api = api
@@ -99,11 +112,13 @@ class LedgerWriter:
     async def write_plan(self, plan: Plan) -> bool:
         """Write every ledger that the plan or a change of its pods affects.
 
+        A refused write concerns one node, which stays marked as unsettled, and is tried again later.
+
         Returns:
             Whether a ledger had changed meanwhile, so that another pass is due.
 
         Raises:
-            ApiServerRejection: a write was refused. The nodes stay marked as unsettled.
+            ApiServerRejection: a look-up was refused. The nodes stay marked as unsettled.
             ServiceUnavailable: the API server cannot be reached.
         """
         added = plan_entries.entries_by_node(plan.placements, self._cluster)
@@ -117,10 +132,11 @@ class LedgerWriter:
         seats = self._find_nodes(
             given_up, [*claimed, *(gang.split_job_name(job)[0] for job in jobs)]
         )
-        names = sorted(self._cluster.unsettled | set(added) | seats)
+        refused = set(self._again)
+        names = sorted((self._cluster.unsettled | set(added) | seats) - refused)
         # Taken before the first await: a change that is noted meanwhile marks its node for the next
         # pass.
-        self._cluster.unsettled = set()
+        self._cluster.unsettled = refused
         try:
             # From here on each ledger is as it was read now: a write that comes between is met as a
             # conflict.
@@ -145,13 +161,23 @@ class LedgerWriter:
                 entries = self._next_entries(node, arrivals, fates)
                 if entries != node.entries:
                     changes.append((node, entries))
-            written = await gather_limited([self._swap_entries(node, now) for node, now in changes])
+            written = await gather_limited([self._swap_planned(node, now) for node, now in changes])
             for (node, now), done in zip(changes, written, strict=True):
                 self._report_restored(node, now if done else ())
         except BaseException:
             self._cluster.unsettled |= set(names)
             raise
-        return bool(outdated) or not all(written)
+        return bool(outdated) or False in written
+
+    def next_look(self) -> float | None:
+        """Seconds until a refused write is tried again; None if none was refused."""
+        return min(self._again.values()) - self._seconds() if self._again else None
+
+    def expire_refusals(self) -> None:
+        """Let nodes whose refused write is due take pods again; called before a plan is made."""
+        now = self._seconds()
+        self._again = {name: at for name, at in self._again.items() if at > now}
+        self._cluster.note_unwritable(self._again)
 
     def _find_nodes(self, given_up: Iterable[str], uids: Sequence[str]) -> set[str]:
         """Return the nodes of the seats that are given up, by gang or alone, and of these pods."""
@@ -179,7 +205,10 @@ class LedgerWriter:
             returning=fates.returning,
             stay=fates.stay,
         )
-        return *settled, *(replace(entry, generation=version) for entry in added)
+        # The node may have gone while orders and look-ups were awaited. A pod with an entry would
+        # be released to it.
+        arrivals = added if exists else ()
+        return *settled, *(replace(entry, generation=version) for entry in arrivals)
 
     def _report_restored(self, before: GpuNode, now: Iterable[Entry]) -> None:
         had = gang_members.ledger_uids(before)
@@ -200,6 +229,17 @@ class LedgerWriter:
         if known is not None:
             self._note_answer(known, now)
         return now is not None and await self._swap_entries(now, now.entries)
+
+    async def _swap_planned(self, node: GpuNode, entries: tuple[Entry, ...]) -> bool | None:
+        """Return whether the ledger was as it was read; None if the write was refused."""
+        try:
+            return await self._swap_entries(node, entries)
+        except ApiServerRejection as error:
+            log.warning("the ledger of %s is not written: %s", node.name, error)
+            self._again[node.name] = self._seconds() + AGAIN_SECONDS
+            self._cluster.note_unwritable(self._again)
+            self._cluster.unsettled.add(node.name)
+            return None
 
     async def _swap_entries(self, node: GpuNode, entries: tuple[Entry, ...]) -> bool:
         self._under_way[node.name] = None

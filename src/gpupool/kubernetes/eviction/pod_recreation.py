@@ -11,6 +11,7 @@ from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.cache.seat_handover import can_be_replaced
 from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.eviction.eviction_api import EvictionResult
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.pod import Pod
 
@@ -62,14 +63,14 @@ async def post_event(
             )
 
 
-async def delete_pod(api: KubeApi, cluster: ClusterCache, pod: Pod) -> bool:
+async def delete_pod(api: KubeApi, cluster: ClusterCache, pod: Pod) -> EvictionResult:
     """Delete the pod in the version that was read.
 
     Its cards are kept for its replacement, unless the node is known to be too full: the replacement
     would wait there as well.
 
     Returns:
-        False if the pod has changed meanwhile: it may be bound now.
+        `CHANGED` if the pod has changed meanwhile: it may be bound now.
     """
     entries = cluster.entries_of(pod.uid)
     inherited = (
@@ -85,8 +86,8 @@ async def delete_pod(api: KubeApi, cluster: ClusterCache, pod: Pod) -> bool:
     except ApiServerRejection as error:
         cluster.end_handover(pod.uid)
         if error.is_conflict or error.is_not_found:
-            return False
+            return EvictionResult.CHANGED
         log.warning("%s/%s is not bound and cannot be deleted: %s", pod.namespace, pod.name, error)
-        return True
+        return EvictionResult.REFUSED
     log.info("%s/%s was deleted, since no node takes it: %s", pod.namespace, pod.name, pod.refusal)
-    return True
+    return EvictionResult.GOES

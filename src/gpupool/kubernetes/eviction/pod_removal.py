@@ -206,15 +206,18 @@ class PodRemoval:
         await gather_limited(
             [pod_recreation.post_event(self._api, pod, said, self._now_ns()) for pod, said in told]
         )
-        gone = await gather_limited(
+        results = await gather_limited(
             [pod_recreation.delete_pod(self._api, self._cluster, pod) for pod in due.delete]
         )
-        replaced = []
-        for pod, done in zip(due.delete, gone, strict=True):
-            if done:
-                replaced.append(pod)
-        deleted = tuple(replaced)
-        self._stuck.note_deleted(deleted)
+        asked = []
+        deleted = []
+        for pod, result in zip(due.delete, results, strict=True):
+            if result is not EvictionResult.CHANGED:
+                asked.append(pod)
+            if result is EvictionResult.GOES:
+                deleted.append(pod)
+        # A refused deletion is tried again after twice the time as well.
+        self._stuck.note_deleted(tuple(asked))
         self._counts.replacements += len(deleted)
         for pod in deleted:
             self._events.report_pod(

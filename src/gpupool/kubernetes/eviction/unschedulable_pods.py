@@ -111,9 +111,13 @@ class UnschedulablePods:
 
 
 def unschedulable_message(pod: Pod, node: str, grace: float) -> str:
-    """What users read about a pod that no node takes."""
+    """What users read about a pod that no node takes. `node` is that of its cards; empty if it has
+    none."""
     why = pod.refusal or "the scheduler has said nothing about it: does it run?"
     then = "make room there, or delete the pod: nobody would make another in its place"
     if pod.owner and grace:
         then = f"it is deleted after {grace:.0f} s so that its owner makes another"
-    return f"has its cards on {node}, was let go and is not bound; {then}. {why}"[:1024]
+    where = f"has its cards on {node}, was let go and is not bound"
+    if not node:
+        where = "was let go to a node where it has no cards, and is not bound"
+    return f"{where}; {then}. {why}"[:1024]

@@ -18,7 +18,14 @@ from gpupool.kubernetes.manifests.openapi import (
     words,
 )
 from gpupool.kubernetes.resources.gpu_node import EntryState, Mode
-from gpupool.kubernetes.resources.gpu_node_status import MOST_PIECES
+from gpupool.kubernetes.resources.gpu_node_status import (
+    MOST_NAMES,
+    MOST_PIECES,
+    MOST_PORTS,
+    MOST_REQUIREMENTS,
+    MOST_RESOURCES,
+    MOST_RULES,
+)
 from gpupool.kubernetes.resources.gpu_time import MOST_MS
 from gpupool.model.device import DeviceHealth
 from gpupool.model.enforcement import FenceLevel
@@ -214,14 +221,14 @@ def _others() -> Schema:
         {"number": whole(), "protocol": text(8), "address": text(64)}, required=("number",)
     )
     one = record(
-        {"key": text(317), "operator": text(16), "values": array_of(text(63), 256)},
+        {"key": text(317), "operator": text(16), "values": array_of(text(63), MOST_NAMES)},
         required=("key",),
     )
-    matches = array_of(one, 64)
+    matches = array_of(one, MOST_REQUIREMENTS)
     apart = record(
         {
             "key": text(317),
-            "namespaces": array_of(text(63), 256),
+            "namespaces": array_of(text(63), MOST_NAMES),
             "selector": matches,
             "spaces": matches,
         },
@@ -232,9 +239,13 @@ def _others() -> Schema:
             "cpuMilli": whole(),
             "memoryBytes": whole(),
             "pods": whole(),
-            "ports": array_of(port, MOST_ENTRIES),
-            "resources": {"type": "object", "maxProperties": 128, "additionalProperties": whole()},
-            "apart": array_of(apart, 256),
+            "ports": array_of(port, MOST_PORTS),
+            "resources": {
+                "type": "object",
+                "maxProperties": MOST_RESOURCES,
+                "additionalProperties": whole(),
+            },
+            "apart": array_of(apart, MOST_RULES),
         }
     )
 

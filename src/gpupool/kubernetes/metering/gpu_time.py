@@ -8,6 +8,7 @@ meanwhile, the next one reports it.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from gpupool.kubernetes.resources.gpu_time import GpuTime
 #: Each time is a write of the node's status, where anything was used since.
 REPORT_SECONDS = 600.0
 Key = tuple[str, str]
+
+log = logging.getLogger(__name__)
 
 
 class GpuTimeRecord:
@@ -70,7 +73,12 @@ class GpuTimeRecord:
         for key in gone:
             del self._over[key]
         if gone:
-            self._write()
+            # A full disk must not keep the node from reporting. What stays in the file is forgotten
+            # by the next agent too: the ledger does not have it.
+            try:
+                self._write()
+            except OSError as error:
+                log.warning("%s keeps sums of entries that are gone: %s", self._file, error)
         uses = []
         for key, one in sorted(self._over.items()):
             if key not in prepared:

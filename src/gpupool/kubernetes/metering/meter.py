@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gpupool.base.errors import ApiServerRejection, GpupoolError
+from gpupool.base.errors import ApiServerRejection, BadInput, GpupoolError
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import watched_task
 from gpupool.base.units import NANOS_PER_SECOND
@@ -141,7 +141,7 @@ class Meter:
             here = set()
             for name in self._nodes:
                 if name not in self._gone:
-                    here.add(node_name(name))
+                    here.add(short_name(name))
             for name in await asyncio.to_thread(self._server, "GET", NODES, None):
                 if name not in here:
                     await asyncio.to_thread(
@@ -151,6 +151,11 @@ class Meter:
             log.warning("the server may count nodes that are gone: %s", error)
             return False
         self._unsure = bool(self._due)
+        # Names of nodes may never come back, as an autoscaler's.
+        for name in self._gone - self._due:
+            self._gone.discard(name)
+            self._nodes.pop(name, None)
+            self._told.pop(name, None)
         return True
 
     async def _pages(self) -> dict[str, list[JournalPage]]:
@@ -248,7 +253,11 @@ async def _unless_gone(asked: Awaitable[Any]) -> None:
 def build_statement(
     node: GpuNode, born_ns: int, ended: Sequence[ClosedInterval], *, whole: bool = True
 ) -> dict[str, Any]:
-    """What the server is told of the node, with these ends; not `whole`: others are told apart."""
+    """What the server is told of the node, with these ends; not `whole`: others are told apart.
+
+    Raises:
+        BadInput: the server could not take it. It concerns this node alone.
+    """
     spent = node.gpu_time_by_container()
     held = []
     for entry in node.entries:
@@ -276,7 +285,10 @@ def build_statement(
         "ended": [{**_who(one, one.spent), "ended_ns": one.ended_ns} for one in ended],
         "whole": whole,
     }
-    return ClusterNodeIn.model_validate(body).model_dump(mode="json", exclude_none=True)
+    try:
+        return ClusterNodeIn.model_validate(body).model_dump(mode="json", exclude_none=True)
+    except ValueError as error:
+        raise BadInput(f"the ledger of {node.name} cannot be told: {error}") from None
 
 
 def _who(one: Entry | ClosedInterval, spent: GpuTime | None) -> dict[str, Any]:
@@ -288,7 +300,7 @@ def _who(one: Entry | ClosedInterval, spent: GpuTime | None) -> dict[str, Any]:
         "namespace": one.namespace,
         "pod": one.pod,
         "container": one.container,
-        "tenant": one.tenant,
+        "tenant": short_name(one.tenant),
         "account": one.account,
         "seats": seats,
         "held_ns": one.held_ns,
@@ -298,16 +310,16 @@ def _who(one: Entry | ClosedInterval, spent: GpuTime | None) -> dict[str, Any]:
     }
 
 
-def node_name(name: str) -> str:
-    """The node's name in the pool: its own, or its beginning with what tells it from others where
-    it is too long."""
+def short_name(name: str) -> str:
+    """The name of a node or tenant in the pool: its own, or its beginning with what tells it from
+    others where it is too long."""
     mark = hashlib.sha256(name.encode()).hexdigest()[:8]
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 9].rstrip('.-')}-{mark}"
 
 
 def statement_path(node: str) -> str:
     """Of a node of the cluster, on the server."""
-    return f"{NODES}/{path_segment(node_name(node))}"
+    return f"{NODES}/{path_segment(short_name(node))}"
 
 
 def _born_ns(found: Mapping[str, Any]) -> int:

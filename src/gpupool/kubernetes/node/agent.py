@@ -31,9 +31,11 @@ from gpupool.kubernetes.node.held_seats import list_held_seats
 from gpupool.kubernetes.node.kubelet import KubeletClient, has_processes
 from gpupool.kubernetes.node.ledger_copy import LedgerCopy
 from gpupool.kubernetes.node.metrics import NodeObservation
+from gpupool.kubernetes.node.own_ledger import await_ledger, ensure_ledger
 from gpupool.kubernetes.node.plugin_server import PluginServer
 from gpupool.kubernetes.node.prepare import EntryPreparer
 from gpupool.kubernetes.node.status_source import PieceFinder, StatusSource
+from gpupool.kubernetes.node.undoing import undo_preparation
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode, Mode
 from gpupool.kubernetes.resources.slot_identity import SlotBooking, find_holders
 from gpupool.probes.contract import Machine, Probe
@@ -136,7 +138,7 @@ class NodeAgent:
         async with asyncio.TaskGroup() as tasks:
             # First, so that containers restart while the API server is away.
             tasks.create_task(self._plugin.serve_forever())
-            await self._ensure_node()
+            await await_ledger(self._api, self._node)
             mine = {"fieldSelector": f"metadata.name={self._node}"}
             noted = self._note_ledger, self._synced.set
             tasks.create_task(
@@ -157,16 +159,12 @@ class NodeAgent:
 
     # --- what the ledger says -----------------------------------------------------------------
 
-    async def _ensure_node(self) -> None:
-        """Create the GpuNode if there is none, in mode `observe`."""
-        if await ledger.read_ledger(self._api, self._node) is None:
-            owner = await self._api.get(f"/api/v1/nodes/{self._node}")
-            await self._api.create(ledger.NODES, ledger.new_ledger(self._node, owner))
-
     def _note_ledger(self, found: dict[str, Any], gone: bool) -> None:
         now = GpuNode(self._node) if gone else GpuNode.from_json(found)
-        # Most events are our own reports, which leave the spec as it was.
-        if now.version != self._ledger.version or gone:
+        # Most events are our own reports, which leave the spec as it was. The generation alone does
+        # not tell: a restored server counts generations again.
+        known = self._ledger
+        if gone or (now.version, now.entries) != (known.version, known.entries):
             self._copy.note_ledger(found)
         self._ledger = now
         self._offer_slots()
@@ -298,7 +296,7 @@ class NodeAgent:
                 self._request_report()
 
     def _release_unused(self) -> bool:
-        """Undo preparations without an entry; return whether some have running processes."""
+        """Undo preparations without an entry; return whether some could not be undone yet."""
         with self._preparation, mark_busy():
             try:
                 self._copy.store_ledger()
@@ -316,9 +314,11 @@ class NodeAgent:
                 if has_processes(uid):
                     has_running = True
                     continue
-                self._spending.close_entry((uid, container), record[uid, container])
-                self._preparing.unprepare(uid, container)
-                self._slots.pop((uid, container), None)
+                key = uid, container
+                if undo_preparation(self._preparing, self._spending, key, record[key]):
+                    self._slots.pop(key, None)
+                else:
+                    has_running = True
             return has_running
 
     async def _send_report(self) -> None:
@@ -335,7 +335,7 @@ class NodeAgent:
             # It belonged to an earlier Node of this name and went with it, or it was deleted by
             # hand.
             self._reported = None
-            await self._ensure_node()
+            await ensure_ledger(self._api, self._node)
         else:
             self._reported = status
             self._throttle.note_write()

@@ -106,7 +106,8 @@ def has_processes(uid: str, proc: Path = Path("/proc")) -> bool:
         if not entry.name.isdigit():
             continue
         try:
-            text = (entry / "cgroup").read_text()
+            # A container that may make cgroups chooses their names, and they need not be text.
+            text = (entry / "cgroup").read_text(encoding="utf-8", errors="replace")
         except OSError:
             # The process has ended since it was listed.
             continue

@@ -64,7 +64,7 @@ def build_status(
         "cards": reports,
         "topology": write_topology(topology),
         "slots": [one.to_json() for one in used],
-        "others": sum_foreign_usage(pods).to_json(),
+        "others": sum_foreign_usage(pods).limit_parts().to_json(),
         "sharingDefault": str(find_default(labels) or SharingKind.FIXED),
         "conditions": [ready, _build_health_condition(cards), *_list_label_conditions(labels)],
     }

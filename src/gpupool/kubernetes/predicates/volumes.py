@@ -104,7 +104,7 @@ class PersistentVolume:
         return cls(
             tuple(terms),
             spec.get("storageClassName") or "",
-            (owner["namespace"], owner["name"]) if owner else None,
+            (owner.get("namespace", ""), owner.get("name", "")) if owner else None,
             (found.get("status") or {}).get("phase") in ("Available", "Pending"),
             frozenset(spec.get("accessModes") or ()),
             spec.get("volumeMode") or "Filesystem",

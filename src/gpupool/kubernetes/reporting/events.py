@@ -211,13 +211,12 @@ class EventWriter:
             self._told.popitem(last=False)
         self.counts.event_writes += 1
         try:
-            if known:
-                series = {"count": known + 1, "lastObservedTime": format_micro_time(self.now_ns())}
-                await self.api.patch(f"{event.path}/{event.object_name}", {"series": series})
-            else:
-                await self.api.create(
-                    event.path, event.to_json(self.now_ns(), socket.gethostname(), self.part)
-                )
+            if known and await self._raise_count(event, known + 1):
+                return
+            self._told[event.object_name] = 1
+            await self.api.create(
+                event.path, event.to_json(self.now_ns(), socket.gethostname(), self.part)
+            )
         except ApiServerRejection as error:
             if not error.is_conflict:  # else one who led before has told it
                 self._told.pop(event.object_name)
@@ -225,3 +224,14 @@ class EventWriter:
         except GpupoolError as error:
             self._told.pop(event.object_name)
             log.info("the event %s of %s is not written: %s", event.reason, event.name, error)
+
+    async def _raise_count(self, event: Event, count: int) -> bool:
+        """Count the event once more; False if it has expired, by default after an hour."""
+        series = {"count": count, "lastObservedTime": format_micro_time(self.now_ns())}
+        try:
+            await self.api.patch(f"{event.path}/{event.object_name}", {"series": series})
+        except ApiServerRejection as error:
+            if error.is_not_found:
+                return False
+            raise
+        return True

@@ -17,6 +17,7 @@ from gpupool.kubernetes.resources.gpu_node import Entry, EntryState
 from gpupool.kubernetes.resources.pod import Pod
 from gpupool.model.claim import ANYWHERE, Shape, TopologyConstraint
 from gpupool.model.gang import MEMBER, Gang, GangGroup, GangRole
+from gpupool.model.isolation.claim_needs import IsolationKind
 from gpupool.scheduling import NODE_LEVEL, ClassKey, WaitingClass
 
 #: Prefix of the uid of a member that does not exist yet. It ends with a number, or with the uid of
@@ -149,6 +150,10 @@ def has_shape(entry: Entry, shape: Shape) -> bool:
             return False
         if shape.memory_bytes not in (None, seat.memory_bytes):
             return False
+        # Profiles of equal compute differ in memory, and a partition's memory is not in its shape.
+        profile = None if seat.partition is None else seat.partition.profile
+        if profile != shape.profile:
+            return False
     return len(entry.seats) == shape.count
 
 
@@ -235,7 +240,14 @@ def assign_kept_seats(ghosts: Iterable[Entry], pods: Sequence[Pod], takes: Takes
 
 
 def _has_equal_claim(pod: Pod, seat: Entry) -> bool:
-    return len(pod.asks) == 1 and has_shape(seat, pod.shape(0))
+    if len(pod.asks) != 1 or not has_shape(seat, pod.shape(0)):
+        return False
+    # The node's agent isolates and shares by the entry, which the first member's request made.
+    # Not `pod.shape`: equal shapes share one object there, whether or not they name their sharing.
+    shape = pod.asks[0].shape
+    if (shape.needs.isolation or IsolationKind.NONE) is not seat.isolation:
+        return False
+    return not shape.names_sharing or shape.sharing is seat.sharing
 
 
 def take_seat(entry: Entry, pod: Pod, version: int) -> Entry:

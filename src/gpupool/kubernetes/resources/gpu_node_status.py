@@ -5,6 +5,7 @@ Shapes and their JSON. Sizes are bytes, compute is thousandths of a card.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +24,18 @@ KINDS = 1024
 NVIDIA = "nvidia"
 #: Pieces of one card that other tools made; more are left out of a report.
 MOST_PIECES = 64
+#: Parts of what foreign pods ask of a node. Their tenants choose these, and the API server would
+#: refuse a whole report for one part too many. kube-scheduler knows what is left out.
+MOST_PORTS = 1024
+MOST_RESOURCES = 128
+MOST_RULES = 256
+#: Namespaces of a rule, and values of one requirement.
+MOST_NAMES = 256
+MOST_REQUIREMENTS = 64
+#: Characters of one rule: an object of 1.5 MiB is refused by etcd, and a pod may have that much.
+MOST_RULE_TEXT = 2048
+#: The greatest number of the schema (int64).
+MOST_SUM = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -217,6 +230,18 @@ class ForeignUsage:
     #: By which rules they keep others away.
     apart: tuple[AffinityTerm, ...] = ()
 
+    def limit_parts(self) -> ForeignUsage:
+        """Return what of it a report may have."""
+        rules = filter(_is_reportable, self.apart)
+        return ForeignUsage(
+            min(self.cpu_milli, MOST_SUM),
+            min(self.memory_bytes, MOST_SUM),
+            self.pods,
+            self.ports[:MOST_PORTS],
+            tuple((name, min(size, MOST_SUM)) for name, size in self.resources[:MOST_RESOURCES]),
+            tuple(rules)[:MOST_RULES],
+        )
+
     def to_json(self) -> dict[str, Any]:
         found = {"cpuMilli": self.cpu_milli, "memoryBytes": self.memory_bytes, "pods": self.pods}
         more = {
@@ -236,3 +261,15 @@ class ForeignUsage:
             tuple(sorted((read.get("resources") or {}).items())),
             tuple(AffinityTerm.from_json(one) for one in read.get("apart") or ()),
         )
+
+
+def _is_reportable(rule: AffinityTerm) -> bool:
+    for selector in (rule.selector, rule.spaces):
+        requirements = () if selector is None else selector.requirements
+        if len(requirements) > MOST_REQUIREMENTS:
+            return False
+        if any(len(values) > MOST_NAMES for _, _, values in requirements):
+            return False
+    if len(rule.namespaces) > MOST_NAMES:
+        return False
+    return len(json.dumps(rule.to_json())) <= MOST_RULE_TEXT

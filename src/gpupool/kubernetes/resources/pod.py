@@ -7,6 +7,7 @@ only where it adds up to the totals in the resources.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,12 @@ from gpupool.dialects.manifests.normal import read_admitted
 from gpupool.dialects.shapes import translate_shape
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.node_affinity import NodeConstraint
-from gpupool.kubernetes.resources.pod_constraints import NOTHING, PodConstraints, read_constraints
+from gpupool.kubernetes.resources.pod_constraints import (
+    NOTHING,
+    PodConstraints,
+    read_constraints,
+    read_pod_level,
+)
 from gpupool.kubernetes.resources.pod_requests import (
     KINDS,
     Resources,
@@ -34,6 +40,9 @@ from gpupool.model.claim import ANYWHERE, Shape, TopologyConstraint
 
 Json = Mapping[str, Any]
 _NONE: Mapping[str, str] = MappingProxyType({})
+#: Characters of a gang's name. The uid of a seat for a member to come has it beside a namespace and
+#: the uid of a pod, and statements to a gpupool server take uids of 253 characters.
+LONGEST_GANG = 120
 _NO_NODE = re.compile(r"0/\d+ nodes are available")
 
 
@@ -147,7 +156,12 @@ def read_pod(pod: Json) -> Pod:
         tuple(map(resources_as_said, spec.get(key) or ()))
         for key in ("containers", "initContainers")
     )
-    used = sum_requests(containers, first, tuple((spec.get("overhead") or {}).items()))
+    used = sum_requests(
+        containers,
+        first,
+        tuple((spec.get("overhead") or {}).items()),
+        tuple(read_pod_level(spec).items()),
+    )
     direct = spec.get("schedulerName") == names.DIRECT
     owner = next(
         (one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), ""
@@ -231,10 +245,16 @@ def _parse_claim(
         asks_of(admitted),
         admitted.hints.within or ANYWHERE,
         admitted.hints.preemptible,
-        gang.name,
+        _shorten_gang(gang.name),
         size if gang.name else 0,
         min(gang.minimum or size, size) if gang.name else 0,
     )
+
+
+def _shorten_gang(name: str) -> str:
+    """Return the name, or its beginning with what tells it from others where it is too long."""
+    mark = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return name if len(name) <= LONGEST_GANG else f"{name[: LONGEST_GANG - 9]}-{mark}"
 
 
 def _read_withdrawn(said: str) -> int:

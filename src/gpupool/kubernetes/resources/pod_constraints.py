@@ -253,7 +253,7 @@ def _list_claims(name: str, spec: Json) -> Iterator[str]:
 
 def sum_resources(spec: Json) -> tuple[tuple[str, int], ...]:
     """By name, what the pod requests of resources other than CPU, memory and ours."""
-    kinds = set(spec.get("overhead") or {})
+    kinds = {*(spec.get("overhead") or {}), *read_pod_level(spec)}
     for one in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         kinds.update(_container_resources(one))
     found = []
@@ -281,9 +281,14 @@ def _sum_resource(name: str, spec: Json) -> int:
     together = 0
     for one in spec.get("containers") or ():
         together += quantities.parse_whole(_container_resources(one).get(name, 0))
-    return max(beside + together, most) + quantities.parse_whole(
-        (spec.get("overhead") or {}).get(name, 0)
-    )
+    asked = read_pod_level(spec).get(name, max(beside + together, most))
+    overhead = (spec.get("overhead") or {}).get(name, 0)
+    return quantities.parse_whole(asked) + quantities.parse_whole(overhead)
+
+
+def read_pod_level(spec: Json) -> Json:
+    """What the pod requests as a whole, in place of the sum of its containers (KEP-2837)."""
+    return (spec.get("resources") or {}).get("requests") or {}
 
 
 def _container_resources(container: Json) -> dict[str, str]:

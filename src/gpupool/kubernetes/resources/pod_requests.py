@@ -12,6 +12,7 @@ from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node_status import ForeignUsage
 from gpupool.kubernetes.resources.pod_constraints import (
     read_constraints,
+    read_pod_level,
     sum_amounts,
     sum_resources,
 )
@@ -19,6 +20,10 @@ from gpupool.kubernetes.resources.pod_constraints import (
 Json = Mapping[str, Any]
 #: Of so many kinds of pods is remembered what one of them says.
 KINDS = 4096
+#: The most that is counted of one pod: more than any node has, so the answer is the same, and a
+#: gang's sum stays within the 64 bits of the scheduler's columns. The API server allows more.
+MOST_CPU_MILLI = 1 << 40
+MOST_HOST_BYTES = 1 << 46
 Pairs = tuple[tuple[str, str], ...]
 #: A container's name, whether it is started again, its limits and its requests.
 Resources = tuple[str, str, Pairs, Pairs]
@@ -41,15 +46,20 @@ class PodRequests(NamedTuple):
 
 @lru_cache(KINDS)
 def sum_requests(
-    containers: tuple[Resources, ...], first: tuple[Resources, ...], overhead: Pairs
+    containers: tuple[Resources, ...],
+    first: tuple[Resources, ...],
+    overhead: Pairs,
+    whole: Pairs = (),
 ) -> PodRequests:
-    """Reckoned once for all pods of a kind as well."""
+    """Reckoned once for all pods of a kind as well, up to `MOST_CPU_MILLI` and `MOST_HOST_BYTES`."""
     spec = {
         "containers": copy_containers(containers),
         "initContainers": copy_containers(first),
         "overhead": dict(overhead),
+        "resources": {"requests": dict(whole)},
     }
-    return PodRequests(*read_requests(spec), sum_resources(spec))
+    (cpu, memory) = read_requests(spec)
+    return PodRequests(min(cpu, MOST_CPU_MILLI), min(memory, MOST_HOST_BYTES), sum_resources(spec))
 
 
 def copy_containers(containers: Iterable[Resources]) -> list[dict[str, Any]]:
@@ -69,7 +79,8 @@ def read_requests(spec: Json) -> tuple[int, int]:
 
     Containers and sidecars run together; an ordinary init container runs with the sidecars before
     it. The larger of both, and the runtime's overhead on top (Kubernetes, "Sidecar containers:
-    resource sharing within containers").
+    resource sharing within containers"). A request of the whole pod replaces that of its containers
+    (KEP-2837).
     """
     together = [_requests(one) for one in spec.get("containers") or ()]
     beside = (0, 0)
@@ -84,7 +95,14 @@ def read_requests(spec: Json) -> tuple[int, int]:
     total = beside
     for asked in together:
         total = _sum(total, asked)
-    return _sum(_larger(total, most), _amount(spec.get("overhead") or {}))
+    (cpu, memory) = _larger(total, most)
+    # The API server has filled these in, also where the pod names a limit alone.
+    whole = read_pod_level(spec)
+    if "cpu" in whole:
+        cpu = quantities.parse_milli(whole["cpu"])
+    if "memory" in whole:
+        memory = quantities.parse_whole(whole["memory"])
+    return _sum((cpu, memory), _amount(spec.get("overhead") or {}))
 
 
 def sum_foreign_usage(pods: Iterable[Json]) -> ForeignUsage:

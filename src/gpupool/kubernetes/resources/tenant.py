@@ -54,7 +54,9 @@ class TenantSpec:
             if resource in limits:
                 raise BadOption(f"{resource} is limited twice", hint="name each resource once")
             limits[resource] = _read_limit(resource, one)
-        weight = round(spec.get("weight", 1) * WEIGHT)
+        written = spec.get("weight", 1)
+        # Of weight 0 a tenant comes first, which a small weight must not be rounded to.
+        weight = max(1, round(written * WEIGHT)) if written else 0
         namespaces = tuple(sorted(spec.get("namespaces") or ()))
         return cls(spec.get("parent") or None, namespaces, weight, tuple(sorted(limits.items())))
 

@@ -13,7 +13,10 @@ from typing import Any
 from gpupool.kubernetes.resources.gpu_node import GpuNode, Mode
 from gpupool.kubernetes.resources.gpu_node_status import NVIDIA
 from gpupool.kubernetes.resources.tenant import TenantTree
-from gpupool.model.quota import Quota
+from gpupool.model.quota import Quota, list_cohorts_above
+
+#: A maximum from here on limits nothing.
+MOST_SIZE = 1 << 62
 
 
 def compute_limits(nodes: Iterable[GpuNode], tree: TenantTree) -> dict[str, Any]:
@@ -31,7 +34,8 @@ def _largest(node: GpuNode) -> Iterable[tuple[int, int]]:
     gives shares."""
     models: defaultdict[str, list[int]] = defaultdict(list)
     for card in node.cards if node.mode is Mode.SLOT else ():
-        if card.vendor != NVIDIA:  # the policy writes claims to NVIDIA's
+        # The policy writes claims to NVIDIA's, and a card in partition mode takes partitions alone.
+        if card.vendor != NVIDIA or card.profiles is not None:
             continue
         models[card.model].append(card.memory_bytes)
     for sizes in models.values():
@@ -40,19 +44,30 @@ def _largest(node: GpuNode) -> Iterable[tuple[int, int]]:
 
 def _limits(tree: TenantTree) -> dict[str, Any]:
     spaces = {**{name: name for name in tree.tenants}, **tree.tenant_of}
-    found = {space: _limit(tree.tenants[tenant].quota) for space, tenant in sorted(spaces.items())}
     limits = {}
-    for space, limit in found.items():
+    for space, tenant in sorted(spaces.items()):
+        limit = _limit(_quotas_above(tenant, tree))
         if limit:
             limits[space] = limit
     return limits
 
 
-def _limit(quota: Quota) -> dict[str, Any]:
-    """Of single models and of whole cells the webhook alone knows."""
-    sizes = {"gpuMilli": quota.maximum_milli, "memoryBytes": quota.maximum_memory_bytes}
+def _quotas_above(tenant: str, tree: TenantTree) -> list[Quota]:
+    """The quotas of a tenant and of all cohorts that it is in."""
+    branch = tree.tenants[tenant]
+    above = list_cohorts_above(branch.parent, tree.cohorts)
+    return [branch.quota, *(tree.cohorts[name].quota for name in above)]
+
+
+def _limit(quotas: Iterable[Quota]) -> dict[str, Any]:
+    """The least maximum of them. Of single models and of whole cells the webhook alone knows."""
     found: dict[str, Any] = {}
-    for name, size in sizes.items():
-        if size is not None:
-            found[name] = size
-    return {**found, "others": True} if quota.others else found
+    for quota in quotas:
+        sizes = {"gpuMilli": quota.maximum_milli, "memoryBytes": quota.maximum_memory_bytes}
+        for name, size in sizes.items():
+            # A number of the status has 64 bits, and no claim comes near to that.
+            if size is not None and size < MOST_SIZE:
+                found[name] = min(size, found.get(name, size))
+        if quota.others:
+            found["others"] = True
+    return found

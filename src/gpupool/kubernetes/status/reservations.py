@@ -13,7 +13,14 @@ from datetime import datetime
 from typing import Any
 
 from gpupool.base import quantities
-from gpupool.base.errors import BadDuration, BeyondQuota, GpupoolError, NoRoomNow, TooManyCards
+from gpupool.base.errors import (
+    BadDuration,
+    BadQuantity,
+    BeyondQuota,
+    GpupoolError,
+    NoRoomNow,
+    TooManyCards,
+)
 from gpupool.base.units import NANOS_PER_SECOND, format_share, parse_duration
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.resources import names
@@ -28,6 +35,8 @@ from gpupool.scheduling import (
 )
 
 RESERVATIONS = f"/apis/{names.API_VERSION}/reservations"
+#: No card has so much memory.
+MOST_BYTES = 1 << 50
 #: So long a refusal holds.
 AGAIN_SECONDS = 30.0
 ACCEPTED = "Accepted"
@@ -85,7 +94,7 @@ def reservation_of(found: Json) -> Reservation:
     """What the object requests.
 
     Raises:
-        BadDuration: a duration cannot be read.
+        BadDuration: a duration or an instant cannot be read.
         BadQuantity: the memory cannot be read.
     """
     meta = found["metadata"]
@@ -93,14 +102,13 @@ def reservation_of(found: Json) -> Reservation:
     start = _ns(spec.get("start") or meta["creationTimestamp"])
     end = _ns(spec["end"]) if "end" in spec else None
     if "duration" in spec:
-        end = start + parse_duration(spec["duration"]) * NANOS_PER_SECOND
-    memory = spec.get("memory")
+        end = min(NEVER, start + parse_duration(spec["duration"]) * NANOS_PER_SECOND)
     return Reservation(
         meta["uid"],
         spec["tenant"],
         Shape(
             spec.get("gpuMilli", 1000),
-            None if memory is None else quantities.parse_whole(memory),
+            _read_memory(spec.get("memory")),
             spec.get("gpus", 1),
             spec["model"].upper() if spec.get("model") else None,
         ),
@@ -225,5 +233,23 @@ def next_occurrence(asked: Reservation, now_ns: int) -> ReservationOccurrence | 
     return next(iter(iterate_occurrences(asked, now_ns, NEVER)), None)
 
 
+def _read_memory(typed: str | int | None) -> int | None:
+    if typed is None:
+        return None
+    size = quantities.parse_whole(typed)
+    if size < 0:
+        raise BadQuantity(f"memory is {typed}, and cannot be less than nothing", hint="memory: 8Gi")
+    # More than any card has, so that it is refused for that and fits into the scheduler's columns.
+    return min(size, MOST_BYTES)
+
+
 def _ns(stamp: str) -> int:
-    return int(datetime.fromisoformat(stamp).timestamp() * NANOS_PER_SECOND)
+    # The API server takes RFC 3339 in either case, and offsets of any two digits.
+    try:
+        instant = datetime.fromisoformat(stamp.upper())
+    except ValueError as error:
+        raise BadDuration(
+            f"{stamp[:63]!r} is no time: {error}", hint="write it like 2026-12-01T08:00:00Z"
+        ) from None
+    # Instants are numbers of 64 bits: what is beyond is past or never.
+    return max(0, min(NEVER, int(instant.timestamp() * NANOS_PER_SECOND)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import BadManifest, IsolationNotOffered, RequestRejection
+from gpupool.base.errors import BadManifest, ForeignValue, IsolationNotOffered, RequestRejection
 from gpupool.kubernetes.admission import decide as admission
 from gpupool.kubernetes.admission.decide import ClusterFacts, decide_admission, review_pod
 from gpupool.kubernetes.cache.cluster import ClusterCache
@@ -222,3 +222,13 @@ def test_a_pod_is_no_virtual_machine_and_no_process() -> None:
     for host in ("vm", "process"):
         with pytest.raises(BadManifest, match=f"gpupool.dev/host: {host}"):
             decide_admission(demanding(host=host), "team", cluster())
+
+
+def test_gang_of_more_members_than_a_plan_places_is_refused() -> None:
+    made = asking(gpus="1")
+    size = "gpupool.dev/gang-size"
+    made["metadata"] |= {"labels": {"gpupool.dev/gang": "g"}, "annotations": {size: "10001"}}
+    with pytest.raises(ForeignValue, match="a gang has 10000 members at most"):
+        decide_admission(made, "team", ClusterFacts())
+    made["metadata"]["annotations"][size] = "10000"
+    assert decide_admission(made, "team", ClusterFacts()).pod != made

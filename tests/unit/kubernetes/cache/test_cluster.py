@@ -14,7 +14,7 @@ from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.kubernetes.resources.node import NodeFacts
 from gpupool.scheduling.snapshot.cards import CARD_STATUS, CardStatus
 from tests.support.cluster_caches import hold, note, note_node, plan, two_node_pool
-from tests.support.kube_builders import asking, gpu_node, node, pod
+from tests.support.kube_builders import asking, gang, gpu_node, node, pod
 
 
 @pytest.fixture
@@ -128,3 +128,35 @@ def test_a_node_of_whole_cards_takes_whole_ones_alone_and_says_so_of_others(
     assert [one.job for one in plan(pool).placements] == ["uid-c/main"]
     pool.note_ledger("n0", GpuNode.from_json(gpu_node("n0", mode="slot", version=3)))
     assert {one.node for one in plan(pool).placements if one.job != "uid-c/main"} == {"n0"}
+
+
+@pytest.mark.parametrize(
+    "of",
+    [{"gang": gang(3)}, {"containers": {"main": asking(), "more": asking()}}],
+    ids=["of a gang", "of two containers"],
+)
+def test_pod_with_more_processors_than_numbers_hold_leaves_others_placed(
+    pool: ClusterCache, of: dict[str, Any]
+) -> None:
+    """The API server takes any request up to 2^63 - 1, and the scheduler's columns have 64 bits."""
+    most = str(2**63 - 1)
+    huge = pod("huge", **of)
+    huge["spec"]["containers"][0]["resources"]["requests"] = {"cpu": most, "memory": most}
+    note(pool, huge, pod())
+    (placement,) = plan(pool).placements
+    assert placement.job == "uid-a/main"
+
+
+def test_rules_that_no_waiting_pod_has_any_more_are_forgotten(pool: ClusterCache) -> None:
+    """Each rule is evaluated for each node that is read; a leader may lead for months."""
+    lasting = [pod("waits", spec={"nodeSelector": {"zone": "a"}}), pod("w0", gang=gang(64))]
+    note(pool, *lasting)
+    for number in range(500):
+        note(pool, pod("passes", spec={"nodeSelector": {"run": str(number)}}))
+        pool.take_snapshot()
+    assert len(pool.queue.marks) < 200
+    for name in ("n0", "n1"):
+        pool.note_host(name, NodeFacts.from_json(node(name, zone="a")))
+    pool.note_pod("uid-passes", None)
+    note(pool, pod("w0", gang=gang(2)))
+    assert {one.job.partition("/")[0] for one in plan(pool).placements} >= {"uid-waits", "uid-w0"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpupool.kubernetes.cache.cluster import ClusterCache
 from tests.support.gang_rounds import holders, member, note, pool_of, write
+from tests.support.kube_builders import gang, pod
 
 
 def test_the_first_pod_reserves_for_all_and_the_others_take_their_seats_as_they_come() -> None:
@@ -37,3 +39,16 @@ def test_members_that_ended_are_not_reserved_for_again() -> None:
     note(pool, over, member("w1", 3))
     write(pool)
     assert holders(pool) == ["gang/default/train/0", "uid-w1"]
+
+
+def test_gang_whose_pods_are_gone_is_forgotten() -> None:
+    """Every snapshot goes through the gangs of which a member has ended."""
+    pool = ClusterCache()
+    for number in range(3):
+        one = pod("w", gang=gang(1, name=f"run-{number}"))
+        one["metadata"]["uid"] = f"uid-{number}"
+        note(pool, one)
+        note(pool, {**one, "status": {"phase": "Succeeded"}})
+        assert pool.members.begun_gangs == {f"default/run-{number}"}
+        pool.note_pod(f"uid-{number}", None)
+    assert not pool.members._over

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
-from gpupool.base.errors import ApiServerRejection
 from gpupool.base.units import GIB
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.controller.gang_timeouts import GangTimeouts
-from gpupool.kubernetes.controller.ledger_writer import LedgerWriter
+from gpupool.kubernetes.controller.ledger_writer import AGAIN_SECONDS, LedgerWriter
 from gpupool.kubernetes.eviction.failed_cards import FailedCards
 from gpupool.kubernetes.eviction.pod_removal import PodRemoval
 from gpupool.kubernetes.eviction.unschedulable_pods import UnschedulablePods
@@ -20,7 +17,7 @@ from gpupool.kubernetes.reporting.counters import ControllerCounters
 from gpupool.kubernetes.reporting.events import EventWriter
 from gpupool.model.allocation import Seat
 from gpupool.scheduling.snapshot.plan import JobPlacement, Plan
-from tests.support.cluster_caches import hold, note, two_node_pool
+from tests.support.cluster_caches import hold, note, plan, two_node_pool
 from tests.support.hand_clock import Clock
 from tests.support.kube_builders import gpu_node, pod
 from tests.support.scripted_api import CONFLICT, FORBIDDEN, ScriptedApi
@@ -44,7 +41,7 @@ class Writes:
         self.counts = ControllerCounters()
         self.noted: list[str] = []
         self.passed_on: list[tuple[dict[str, Any], bool]] = []
-        clock = Clock()
+        self.clock = clock = Clock()
         events = EventWriter(self.api, self.counts, lambda: 0)
         removal = PodRemoval(
             self.api,
@@ -65,6 +62,7 @@ class Writes:
             lambda: 5,
             lambda name, _before, _now: self.noted.append(name),
             lambda found, gone: self.passed_on.append((found, gone)),
+            seconds=clock,
         )
 
     def write(self, *placements: JobPlacement) -> bool:
@@ -96,6 +94,15 @@ def test_placement_by_an_older_ledger_is_left_out_and_planned_again() -> None:
     assert writes.cluster.ledger_node_of("uid-a") == ""
 
 
+def test_placement_on_a_node_that_went_since_the_plan_is_left_out() -> None:
+    """Its pod would be released to a node that does not exist, and no gate comes back."""
+    writes = Writes()
+    writes.cluster.note_host("n0", None)
+    writes.write(place("uid-a/main"))
+    assert writes.api.calls == []
+    assert "uid-a" not in writes.cluster.awaiting_release
+
+
 def test_ledger_that_another_wrote_is_read_at_once_and_planned_again() -> None:
     writes = Writes(CONFLICT)
     other = gpu_node("n0", version=7)
@@ -107,11 +114,33 @@ def test_ledger_that_another_wrote_is_read_at_once_and_planned_again() -> None:
     assert writes.counts.ledger_conflicts == 1
 
 
-def test_refused_write_keeps_its_node_for_the_next_pass() -> None:
+def test_refused_write_of_one_ledger_lets_the_others_be_written() -> None:
+    """An admission webhook may refuse one object; pods of all other nodes must get their cards."""
     writes = Writes(FORBIDDEN)
-    with pytest.raises(ApiServerRejection, match="not allowed"):
-        writes.write(place("uid-a/main"))
+    note(writes.cluster, pod("b"))
+    other = f"{ledger.NODES}/n1"
+    answer = {"metadata": {**WRITTEN["metadata"], "name": "n1"}}
+    writes.api.answer_with("PATCH", other, answer)
+    there = JobPlacement("uid-b/main", "n1", (Seat("GPU-n1-0", 300, 8 * GIB),), (1,), "")
+    assert writes.write(place("uid-a/main"), there) is False, "another pass at once would not help"
+    assert writes.cluster.awaiting_release == {"uid-b"}
     assert "n0" in writes.cluster.unsettled
+
+
+def test_node_of_a_refused_write_takes_no_pods_until_it_is_tried_again() -> None:
+    writes = Writes(FORBIDDEN)
+    writes.write(place("uid-a/main"))
+    assert writes.writer.next_look() == AGAIN_SECONDS
+    assert [one.node for one in plan(writes.cluster).placements] == ["n1"]
+    writes.write()
+    assert len(writes.api.calls) == 1
+    assert "n0" in writes.cluster.unsettled
+    writes.clock.now += AGAIN_SECONDS
+    writes.writer.expire_refusals()
+    assert [one.node for one in plan(writes.cluster).placements] == ["n0"]
+    writes.api.answer_with("PATCH", LEDGER, WRITTEN)
+    writes.write(place("uid-a/main"))
+    assert (writes.cluster.ledger_node_of("uid-a"), writes.writer.next_look()) == ("n0", None)
 
 
 def test_event_of_a_ledger_waits_for_the_answer_to_its_write() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gpupool.kubernetes.cache.cluster import ClusterCache
+from gpupool.kubernetes.eviction.eviction_api import EvictionResult
 from gpupool.kubernetes.eviction.pod_recreation import (
     CARD_FAILED,
     build_event,
@@ -31,14 +32,16 @@ def pool() -> ClusterCache:
     return made
 
 
-def delete(pool: ClusterCache, answer: Exception | None = None) -> tuple[bool, ScriptedApi]:
+def delete(
+    pool: ClusterCache, answer: Exception | None = None
+) -> tuple[EvictionResult, ScriptedApi]:
     api = ScriptedApi({("DELETE", POD): answer} if answer else None)
     return asyncio.run(delete_pod(api, pool, pool.pods["uid-a"])), api
 
 
 def test_pod_is_deleted_in_its_version_and_its_cards_are_kept(pool: ClusterCache) -> None:
     done, api = delete(pool)
-    assert done
+    assert done is EvictionResult.GOES
     assert api.sent == [
         ("DELETE", POD, {"preconditions": {"uid": "uid-a", "resourceVersion": "1"}})
     ]
@@ -50,7 +53,7 @@ def test_cards_on_a_node_that_is_too_full_are_not_kept(pool: ClusterCache) -> No
     full["status"]["others"] = {"cpuMilli": 64_001}
     read = GpuNode.from_json(full)
     pool.note_ledger("n0", replace(read, entries=pool.ledgers["n0"].entries))
-    assert delete(pool)[0]
+    assert delete(pool)[0] is EvictionResult.GOES
     assert "uid-a" not in pool.handover
 
 
@@ -58,17 +61,21 @@ def test_cards_of_a_victim_are_not_kept(pool: ClusterCache) -> None:
     known = pool.ledgers["n0"]
     ordered = tuple(replace(entry, leaving_for="uid-z/main") for entry in known.entries)
     pool.note_ledger("n0", replace(known, entries=ordered, version=known.version + 1))
-    assert delete(pool)[0]
+    assert delete(pool)[0] is EvictionResult.GOES
     assert "uid-a" not in pool.handover
 
 
 @pytest.mark.parametrize(
     ("answer", "done"),
-    [(CONFLICT, False), (NOT_FOUND, False), (FORBIDDEN, True)],
+    [
+        (CONFLICT, EvictionResult.CHANGED),
+        (NOT_FOUND, EvictionResult.CHANGED),
+        (FORBIDDEN, EvictionResult.REFUSED),
+    ],
     ids=["changed", "gone", "forbidden"],
 )
 def test_pod_that_stays_keeps_no_cards_for_another(
-    pool: ClusterCache, answer: Exception, done: bool
+    pool: ClusterCache, answer: Exception, done: EvictionResult
 ) -> None:
     assert delete(pool, answer)[0] is done
     assert "uid-a" not in pool.handover

@@ -25,7 +25,7 @@ from tests.support.cluster_caches import hold, note, two_node_pool
 from tests.support.hand_clock import Clock
 from tests.support.kube_builders import pod
 from tests.support.released_pods import let_go, one_node_pool
-from tests.support.scripted_api import ScriptedApi
+from tests.support.scripted_api import FORBIDDEN, ScriptedApi
 
 EVICT = "/api/v1/namespaces/default/pods/victim/eviction"
 POD = "/api/v1/namespaces/default/pods/victim"
@@ -173,3 +173,20 @@ def test_pod_that_no_node_takes_is_told_then_deleted(clock: Clock) -> None:
     assert removal.api.calls[-1] == ("DELETE", "/api/v1/namespaces/default/pods/a")
     assert removal.counts.replacements == 1
     assert [event.reason for event in removal.events.pending_events] == ["StuckReplaced"]
+
+
+def test_pod_whose_deletion_is_refused_is_neither_told_nor_counted_as_deleted(
+    clock: Clock,
+) -> None:
+    cluster = one_node_pool(clock)
+    let_go(cluster, "a")
+    removal = Removal(cluster, clock, grace=30.0)
+    removal.api.answer_with("DELETE", "/api/v1/namespaces/default/pods/a", FORBIDDEN)
+    asyncio.run(removal.removal.replace_pods())
+    clock.now += 30
+    asyncio.run(removal.removal.replace_pods())
+    assert ("DELETE", "/api/v1/namespaces/default/pods/a") in removal.api.calls
+    assert (removal.counts.replacements, removal.events.pending_events) == (0, [])
+    asked = len(removal.api.calls)
+    asyncio.run(removal.removal.replace_pods())
+    assert len(removal.api.calls) == asked, "it is asked again later"

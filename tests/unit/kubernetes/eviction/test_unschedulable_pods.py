@@ -9,6 +9,7 @@ import pytest
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.eviction.unschedulable_pods import (
     MOST_AT_ONCE,
+    UnschedulableActions,
     UnschedulablePods,
     unschedulable_message,
 )
@@ -105,6 +106,31 @@ def test_who_is_bound_is_not_stuck_and_a_later_pod_counts_anew(
     note(pool, "a", schedulingGates=[], nodeName="n0")
     assert stuck.find_due_pods(pool) == type(stuck.find_due_pods(pool))()
     assert stuck.next_look(pool) is None
+
+
+def test_pod_whose_node_went_before_it_was_bound_goes_after_the_grace(
+    pool: ClusterCache, clock: Clock
+) -> None:
+    """Its entry went with the node, and its affinity names that node for ever."""
+    stuck = UnschedulablePods(clock, GRACE)
+    let_go(pool, "a", placed=True)
+    let_go(pool, "b", placed=True, owner="")
+    pool.note_host("n0", None)
+    pool.note_ledger("n0", None)
+    stuck.find_due_pods(pool)
+    clock.now = GRACE
+    due = stuck.find_due_pods(pool)
+    assert (names(due.tell), names(due.delete)) == (["a", "b"], ["a"])
+    said = unschedulable_message(due.delete[0], "", GRACE)
+    assert said.startswith("was let go to a node where it has no cards, and is not bound")
+
+
+def test_pod_that_nothing_of_ours_released_is_left_alone(pool: ClusterCache, clock: Clock) -> None:
+    stuck = UnschedulablePods(clock, GRACE)
+    note(pool, "a", schedulingGates=[])
+    stuck.find_due_pods(pool)
+    clock.now = GRACE
+    assert stuck.find_due_pods(pool) == UnschedulableActions()
 
 
 def test_the_sentence_says_what_comes_and_keeps_the_schedulers_word(pool: ClusterCache) -> None:

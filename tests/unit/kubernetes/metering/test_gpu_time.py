@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from gpupool.kubernetes.metering import gpu_time
 from gpupool.kubernetes.metering.gpu_time import REPORT_SECONDS, GpuTimeRecord, Key
 from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.kubernetes.resources.gpu_time import MOST_MS, GpuTime
@@ -77,3 +81,19 @@ def test_what_a_tenant_writes_into_its_usage_page_is_never_more_than_may_be_told
 def test_a_file_that_cannot_be_read_is_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / "spent.json").write_text('[{"uid": "a"')
     assert Node(tmp_path).agent().closed_uses({A}, prepared=()) == []
+
+
+def test_full_disk_keeps_no_entry_from_being_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is forgotten in each report, and a report that raises would end the agent."""
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    node = Node(tmp_path)
+    first = node.agent()
+    first.close_entry(A, 4)
+    monkeypatch.setattr(gpu_time, "write_durably", full)
+    assert first.closed_uses((), prepared=()) == []
+    assert node.agent().closed_uses((), prepared=()) == []

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from typing import Any
 
 from gpupool.base.units import NANOS_PER_SECOND as NS
-from gpupool.kubernetes.metering.meter import JournalPage, build_statement, close_missing_ledger
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.metering.meter import (
+    JournalPage,
+    Meter,
+    build_statement,
+    close_missing_ledger,
+)
 from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
+from gpupool.kubernetes.resources.gang import EXPECTED
 from gpupool.kubernetes.resources.gpu_node import Entry, GpuNode
 from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.kubernetes.resources.gpu_time import GpuTime
+from gpupool.kubernetes.resources.pod import read_pod
 from gpupool.model.allocation import Seat
 from gpupool.wire.cluster import ClusterNodeIn
+from tests.support.kube_builders import CREATED, gang, gpu_node, pod
+from tests.support.kube_memory import MemoryApi
+
+SEATS = (Seat("GPU-0", 300, 1 << 30),)
 
 
 def age(said: dict[str, int]) -> tuple[int, int]:
@@ -50,3 +64,68 @@ def test_what_is_left_in_pages_is_newer_than_a_ledger_that_was_made_in_the_same_
     assert age(after) < age(build_statement(GpuNode("n", version=1), 8 * NS, ())), (
         "and older than a ledger that comes again"
     )
+
+
+def test_seat_of_a_gang_with_the_longest_names_can_be_told() -> None:
+    """A statement that cannot be made holds up the books of the node, also after the seat ended."""
+    named = pod("w0", namespace="n" * 63, gang=gang(2, name="g" * 253))
+    gang_name = read_pod(named).gang
+    assert gang_name != read_pod(pod("w0", namespace="n" * 63, gang=gang(2, name="g" * 252))).gang
+    seat = Entry(
+        f"{EXPECTED}{gang_name}/{'1f2e3d4c-' * 4}",
+        "n" * 63,
+        "",
+        "main",
+        SEATS,
+        "t" * 253,
+        held_ns=5,
+    )
+    node = GpuNode("n", entries=(seat,))
+    (held,) = ClusterNodeIn.model_validate(build_statement(node, 1, ())).held
+    assert held.uid == seat.uid
+    other = build_statement(node.with_entries([replace(seat, tenant="t" * 252)]), 1, ())
+    assert len(held.tenant) <= 63
+    assert held.tenant != other["held"][0]["tenant"]
+
+
+def test_statement_of_one_node_that_cannot_be_made_leaves_the_others_told() -> None:
+    async def run() -> None:
+        told = []
+
+        def server(method: str, path: str, said: dict[str, Any] | None) -> Any:
+            told.append((method, path))
+            return [] if method == "GET" else {"applied": True}
+
+        api = MemoryApi()
+        broken = gpu_node("n0")
+        broken["status"]["cards"][0]["memoryBytes"] = 0
+        for found in (broken, gpu_node("n1")):
+            found["metadata"]["creationTimestamp"] = CREATED
+            api.put(f"{ledger.NODES}/{found['metadata']['name']}", found)
+        meter = Meter(api, "gpupool", server)
+        for found in api.objects.values():
+            meter._note(found, False)
+        assert not await meter._round(), "it is tried again"
+        assert told == [("PUT", "cluster/nodes/n1")]
+
+    asyncio.run(run())
+
+
+def test_node_that_is_gone_and_told_is_forgotten() -> None:
+    """Nodes of an autoscaler have new names each time."""
+
+    async def run() -> None:
+        def server(method: str, path: str, said: dict[str, Any] | None) -> Any:
+            return ["n0"] if method == "GET" else {"applied": True}
+
+        api = MemoryApi()
+        found = gpu_node("n0")
+        found["metadata"]["creationTimestamp"] = CREATED
+        meter = Meter(api, "gpupool", server)
+        meter._note(found, False)
+        assert await meter._round()
+        meter._note(found, True)
+        assert await meter._round()
+        assert (meter._nodes, meter._told, meter._gone) == ({}, {}, set())
+
+    asyncio.run(run())

@@ -11,12 +11,16 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import CardNotReady
+from gpupool.base.errors import CardNotReady, ServiceUnavailable, StillInUse
 from gpupool.base.supervision import register
+from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.node import ledger_copy
 from gpupool.kubernetes.node.agent import COPY, AgentPaths, NodeAgent
+from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.model.allocation import Seat
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from tests.support.kube_builders import gpu_node
+from tests.support.kube_memory import MemoryApi
 
 
 class Kubelet:
@@ -80,6 +84,22 @@ def test_without_a_question_the_copy_is_written_beside_the_reports(tmp_path: Pat
 
     asyncio.run(run())
     assert json.loads((tmp_path / COPY).read_text())["metadata"]["generation"] == 7
+
+
+def test_another_ledger_of_the_same_generation_replaces_the_copy(tmp_path: Path) -> None:
+    """A server that was restored from a backup counts generations again."""
+    entry = Entry("uid-a", "default", "a", "main", (Seat("GPU-n0-0", 300, 1 << 30),), "default")
+
+    async def run() -> None:
+        agent, _ = made(tmp_path)
+        agent._note_ledger(gpu_node(version=7), False)
+        await asyncio.to_thread(agent._release_unused)
+        agent._note_ledger(gpu_node(version=7, allocations=[entry.to_json()]), False)
+        await asyncio.to_thread(agent._release_unused)
+
+    asyncio.run(run())
+    (copied,) = json.loads((tmp_path / COPY).read_text())["spec"]["allocations"]
+    assert copied["uid"] == "uid-a"
 
 
 def test_a_copy_that_cannot_be_written_keeps_containers_waiting_and_is_tried_again(
@@ -152,5 +172,80 @@ def test_a_question_that_waits_for_another_does_not_count_as_one_that_hangs(
         lock.free.set()
         await asked
         assert "agent-ready" not in silent
+
+    asyncio.run(run())
+
+
+class Held(Nothing):
+    """Two containers whose entries are gone. The first cannot be undone until `problem` is None."""
+
+    def __init__(self) -> None:
+        self.prepared = {("uid-a", "main"): 1, ("uid-b", "main"): 1}
+        self.problem: Exception | None = None
+
+    def prepared_generations(self) -> dict[tuple[str, str], int]:
+        return dict(self.prepared)
+
+    def unprepare(self, uid: str, container: str) -> None:
+        if uid == "uid-a" and self.problem is not None:
+            raise self.problem
+        del self.prepared[uid, container]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [StillInUse("a program has a partition open"), OSError(28, "No space left on device")],
+    ids=["partition open", "disk full"],
+)
+def test_preparation_that_cannot_be_undone_is_tried_again_and_holds_up_no_other(
+    tmp_path: Path, problem: Exception
+) -> None:
+    """Raised, it would end the agent at every look, and no container of the node could start."""
+
+    async def run() -> None:
+        agent, _ = made(tmp_path)
+        held = Held()
+        held.problem = problem
+        agent._preparing = held  # type: ignore[assignment]
+        agent._note_ledger(gpu_node(version=7), False)
+        assert await asyncio.to_thread(agent._release_unused), "it is looked at again soon"
+        assert list(held.prepared) == [("uid-a", "main")]
+        held.problem = None
+        assert not await asyncio.to_thread(agent._release_unused)
+        assert held.prepared == {}
+
+    asyncio.run(run())
+
+
+class AwayApi(MemoryApi):
+    """Its first answer is that the server is away; `returned` is set by the second request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.returned = asyncio.Event()
+
+    async def request(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        self.asked += 1
+        if self.asked == 1:
+            raise ServiceUnavailable("connection refused")
+        self.returned.set()
+        return await super().request(method, path, body, **more)
+
+
+def test_agent_that_starts_while_the_api_server_is_away_goes_on(tmp_path: Path) -> None:
+    """Containers restart meanwhile by the copy of the ledger; an agent that ended served none."""
+
+    async def run() -> None:
+        agent, _ = made(tmp_path)
+        api = AwayApi()
+        api.put(f"{ledger.NODES}/n0", gpu_node())
+        agent._api = api
+        life = asyncio.create_task(agent._run_tasks())
+        back = asyncio.create_task(api.returned.wait())
+        await asyncio.wait({life, back}, return_when=asyncio.FIRST_COMPLETED)
+        assert not life.done(), life.exception()
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
 
     asyncio.run(run())

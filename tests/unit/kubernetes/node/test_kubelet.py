@@ -142,3 +142,12 @@ def test_has_processes_finds_the_uid_in_both_kinds_of_cgroup(
     # Process 7 has ended since it was listed: its file is gone.
     (tmp_path / "8" / "cgroup").write_text(cgroup)
     assert has_processes("1f-2e", tmp_path) is expected
+
+
+def test_has_processes_passes_over_cgroups_whose_name_is_no_text(tmp_path: Path) -> None:
+    """A container that may make cgroups calls them as it likes; such a name is in every look."""
+    for name, cgroup in (("7", b"0::/kubepods/podaa/\xff\n"), ("8", b"0::/kubepods/pod1f-2e\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cgroup").write_bytes(cgroup)
+    assert has_processes("1f-2e", tmp_path)
+    assert not has_processes("3c-4d", tmp_path)

@@ -6,15 +6,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpupool.base.errors import ApiServerRejection, ServiceUnavailable
 from gpupool.kubernetes.client.api import KubeApi
 from gpupool.kubernetes.plugin import uninstall
 from gpupool.kubernetes.plugin.context import Context
 from gpupool.kubernetes.resources.pool_settings import NAME, SETTINGS
+
+CHART = Path(__file__).parents[4] / "deploy" / "helm" / "gpupool"
 
 
 class Server(KubeApi):
@@ -127,3 +131,13 @@ def test_who_may_change_no_definition_is_told_what_is_left(monkeypatch: pytest.M
     monkeypatch.setattr(uninstall, "GONE_SECONDS", 0.0)
     with pytest.raises(ServiceUnavailable, match=r"reservations\.gpupool\.dev.* not gone yet"):
         delete_definitions(ForgetfulServer(may_change=False))
+
+
+def test_hook_of_the_chart_may_change_definitions_that_stand_still() -> None:
+    """Without the right no deletion is begun again, and the hook ends before the server's resync."""
+    template = (CHART / "templates" / "uninstall.yaml").read_text()
+    rules = yaml.safe_load("rules:" + template.partition("\nrules:")[2].partition("\n---")[0])
+    (verbs,) = [
+        one["verbs"] for one in rules["rules"] if "customresourcedefinitions" in one["resources"]
+    ]
+    assert {"get", "patch", "delete"} <= set(verbs)

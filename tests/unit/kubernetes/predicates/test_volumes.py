@@ -169,3 +169,14 @@ def test_a_change_is_told_once() -> None:
     for _ in range(2):
         volumes.note_claim(claim(), False)
     assert len(changes) == 1
+
+
+@pytest.mark.parametrize("owner", [{"name": "data"}, {"uid": "u"}, {"kind": "x"}])
+def test_volume_whose_claim_reference_names_no_claim_serves_nobody(
+    volumes: VolumeIndex, owner: dict[str, str]
+) -> None:
+    """The API server takes such a reference, and kube-scheduler binds no claim to its volume."""
+    volumes.note_class(storage_class(provisioner="kubernetes.io/no-provisioner"), False)
+    volumes.note_claim(claim(), False)
+    volumes.note_volume(volume("kept", claimRef=owner), False)
+    assert "no volume of class fast is free" in volumes.placement_of("team", ("data",)).waits

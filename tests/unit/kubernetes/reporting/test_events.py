@@ -21,7 +21,7 @@ from gpupool.kubernetes.reporting.events import (
 from gpupool.kubernetes.resources.gpu_node import GpuNode, Mode
 from gpupool.model.device import DeviceHealth
 from tests.support.kube_builders import gpu_node
-from tests.support.scripted_api import CONFLICT, FORBIDDEN, ScriptedApi
+from tests.support.scripted_api import CONFLICT, FORBIDDEN, NOT_FOUND, ScriptedApi
 from tests.support.virtual_time import end_task, on_virtual_time
 
 NODE = GpuNode.from_json(gpu_node("n0", 2))
@@ -108,6 +108,16 @@ def test_event_that_is_not_there_is_created_again(answer: Exception, methods: li
     writer, api = build_writer(answer)
     write_events(writer, [build_event()], [build_event()])
     assert [method for method, _ in api.calls] == methods
+
+
+def test_event_that_has_expired_is_created_again_at_once() -> None:
+    """The API server keeps events for an hour; a card that fails again later must be told."""
+    writer, api = build_writer()
+    name = build_event().object_name
+    api.answer_with("PATCH", f"{PATH}/{name}", NOT_FOUND)
+    write_events(writer, [build_event(note="first")], [build_event(note="second")])
+    assert [method for method, _ in api.calls] == ["POST", "PATCH", "POST"]
+    assert api.sent[2][2]["note"] == "second"
 
 
 def test_node_that_is_adopted_or_released_is_told_and_a_first_look_is_not() -> None:

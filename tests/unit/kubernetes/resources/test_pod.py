@@ -14,7 +14,7 @@ from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources import pod as pods
 from gpupool.kubernetes.resources.pod import read_pod
 from gpupool.model.claim import SharingKind
-from tests.support.kube_builders import asking, gang, pod
+from tests.support.kube_builders import asking, gang, limits_of, pod
 
 BOUND = {"nodeName": "node-1", "schedulingGates": []}
 
@@ -133,3 +133,69 @@ def test_what_pods_of_a_kind_ask_is_read_once_for_all_of_them_and_all_states_of_
     found = [read_pod(one) for one in written]
     assert len(reads) == 1
     assert {one.asks[0].shape.memory_bytes for one in found} == {size}
+
+
+def written_by_hand(claim: Any, limits: dict[str, str]) -> dict[str, Any]:
+    """A pod in the normal form that no admission has written."""
+    made = copy.deepcopy(pod())
+    made["metadata"]["annotations"][names.CLAIM] = json.dumps(claim)
+    made["spec"]["containers"][0]["resources"] = {"limits": limits}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("claim", "limits"),
+    [
+        ({"containers": []}, {}),
+        ({"containers": [], "pod": {"gang": gang(2)}}, {}),
+        (claims(select={"models": [["L40S"]]}), limits_of(1, 300, 8 * GIB)),
+        (claims(select={"labels": [["zone"]]}), limits_of(1, 300, 8 * GIB)),
+        (claims(select={"models": ["\ud800"]}), limits_of(1, 300, 8 * GIB)),
+        (claims(select={"\ud800": ["x"]}), limits_of(1, 300, 8 * GIB)),
+        ({**claims(), "pod": {"gang": gang(10_001)}}, limits_of(1, 300, 8 * GIB)),
+        (
+            {**claims(), "pod": {"gang": {"name": "g", "minimum": 10_001}}},
+            limits_of(1, 300, 8 * GIB),
+        ),
+        ({**claims(), "pod": {"gang": gang(2, name="\ud800")}}, limits_of(1, 300, 8 * GIB)),
+        ({**claims(), "pod": {"gang": gang(2, name="g" * 100_000)}}, limits_of(1, 300, 8 * GIB)),
+        (claims(sharing="mps"), limits_of(1, 300, 8 * GIB)),
+        (claims(memory_milli=10**30), limits_of(1, 300, 8 * GIB)),
+        (claims(cap_milli=10**30), limits_of(1, 300, 8 * GIB)),
+        (claims(gpu_milli=10**18), limits_of(1, 10**18, 8 * GIB)),
+        (claims(count=10**9), limits_of(10**9, 300, 8 * GIB)),
+        (claims(memory_bytes=2**63 - 1), limits_of(1, 300, 2**63 - 1)),
+        (
+            claims(gpu_milli=10**30, memory_bytes=None, sharing="best-effort"),
+            {names.SLOT: "1"},
+        ),
+    ],
+    ids=[
+        "no container",
+        "no container of a gang",
+        "model in a list",
+        "label without value",
+        "model without characters",
+        "filter without characters",
+        "gang of too many",
+        "minimum of too many",
+        "gang without characters",
+        "gang with a long name",
+        "sharing that no container can have",
+        "more memory than a card",
+        "higher cap than a card",
+        "more compute than a card",
+        "more cards than any node",
+        "more bytes than any card",
+        "more compute without a promise",
+    ],
+)
+def test_a_claim_written_by_hand_that_nothing_can_serve_is_a_problem_of_its_pod(
+    claim: Any, limits: dict[str, str]
+) -> None:
+    """Labels and annotations of a new pod are its tenant's: one who writes the normal form by hand
+    passes the webhook by."""
+    read = read_pod(written_by_hand(claim, limits))
+    assert (read.asks, read.is_waiting) == ((), False)
+    assert read.problem.startswith("GP-")
+    assert read.problem.encode(), "an event about it is named after these bytes"

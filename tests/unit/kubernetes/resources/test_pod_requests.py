@@ -7,6 +7,7 @@ from typing import Any
 
 from gpupool.base.units import GIB
 from gpupool.kubernetes.resources.pod import read_pod
+from gpupool.kubernetes.resources.pod_constraints import sum_resources
 from gpupool.kubernetes.resources.pod_requests import read_requests
 from tests.support.kube_builders import pod
 
@@ -51,3 +52,17 @@ def test_pods_that_differ_in_a_sidecar_alone_are_not_of_one_kind() -> None:
         ).cpu_milli
 
     assert (beside(), beside(restartPolicy="Always")) == (2000, 3000)
+
+
+def test_requests_of_the_whole_pod_replace_the_sum_of_its_containers() -> None:
+    """KEP-2837; kube-scheduler counts those, and the overhead on top."""
+    spec = {
+        "containers": [container("1", "1Gi"), container("1", "1Gi")],
+        "resources": {"requests": {"cpu": "8", "hugepages-2Mi": "4Mi"}},
+        "overhead": {"cpu": "100m"},
+    }
+    assert read_requests(spec) == (8100, 2 * GIB)
+    assert sum_resources(spec) == (("hugepages-2Mi", 4 << 20),)
+    whole = read_pod(pod(spec={"resources": {"requests": {"cpu": "8", "memory": "32Gi"}}}))
+    assert (whole.cpu_milli, whole.host_bytes) == (8000, 32 * GIB)
+    assert read_pod(pod()).cpu_milli == 0

@@ -201,3 +201,9 @@ def test_the_answer_to_a_status_brings_back_no_tenant_that_is_gone() -> None:
     tenants.note_tenant(new, False)
     tenants.note_status("vision", {**answer, "status": {"waiting": 1}})
     assert tenants.known["vision"].status == {}
+
+
+def test_a_weight_above_nothing_is_never_rounded_to_nothing() -> None:
+    """Tenants of weight 0 come before all others."""
+    assert TenantSpec.from_json({"weight": 0.0001}).weight_milli == 1
+    assert TenantSpec.from_json({"weight": 0}).weight_milli == 0

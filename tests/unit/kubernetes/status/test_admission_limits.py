@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from gpupool.base.units import GIB
+from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.manifests.crds import pool_settings
 from gpupool.kubernetes.resources.gpu_node import GpuNode
 from gpupool.kubernetes.resources.tenant import TenantSpec, TenantTree, build_tree
 from gpupool.kubernetes.status.admission_limits import compute_limits
+from tests.support.cluster_caches import note_mig_node
 from tests.support.kube_builders import L40S_BYTES, cards, gpu_node
 from tests.unit.kubernetes.resources.test_gpu_node import check
 
@@ -35,6 +37,12 @@ def test_nodes_that_give_no_shares_say_nothing() -> None:
     assert compute_limits(nodes, TenantTree())["cards"] == []
 
 
+def test_cards_in_partition_mode_take_no_plain_pods() -> None:
+    pool = ClusterCache()
+    note_mig_node(pool, "n0", 2)
+    assert compute_limits(pool.ledgers.values(), TenantTree())["cards"] == []
+
+
 def test_a_namespace_has_the_maximum_of_its_tenant() -> None:
     limits = {"gpu": {"nominal": "2", "borrowing": "1"}, "memory": {"nominal": "8Gi"}}
     wishes = {
@@ -54,3 +62,31 @@ def test_a_namespace_has_the_maximum_of_its_tenant() -> None:
         "status"
     ]
     check(found, schema["properties"]["admits"])
+
+
+def test_a_namespace_has_the_least_maximum_of_all_tenants_above_it() -> None:
+    wishes = {
+        "top": TenantSpec.from_json({"limits": _gpu("4")}),
+        "nlp": TenantSpec.from_json({"parent": "top", "limits": _gpu("2")}),
+        "a": TenantSpec.from_json({"parent": "nlp", "namespaces": ["a1"]}),
+        "b": TenantSpec.from_json({"parent": "nlp", "limits": _gpu("1")}),
+        "cells": TenantSpec.from_json({"limits": {"node": {"nominal": "1"}}}),
+        "c": TenantSpec.from_json({"parent": "cells"}),
+    }
+    found = compute_limits([], build_tree(wishes))["limits"]
+    assert {space: found[space] for space in ("a1", "b", "nlp", "top", "c")} == {
+        "a1": {"gpuMilli": 2000},
+        "b": {"gpuMilli": 1000},
+        "nlp": {"gpuMilli": 2000},
+        "top": {"gpuMilli": 4000},
+        "c": {"others": True},
+    }
+
+
+def test_a_limit_beyond_64_bits_limits_nothing() -> None:
+    wishes = {"a": TenantSpec.from_json({"limits": _gpu("1e90")})}
+    assert compute_limits([], build_tree(wishes))["limits"] == {}
+
+
+def _gpu(nominal: str) -> dict[str, dict[str, str]]:
+    return {"gpu": {"nominal": nominal, "borrowing": "0"}}

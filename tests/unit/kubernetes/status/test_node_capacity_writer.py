@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.reporting.counters import ControllerCounters
 from gpupool.kubernetes.resources.node import NodeFacts
 from gpupool.kubernetes.resources.node_capacity import capacity_patch, wanted_capacities
-from gpupool.kubernetes.status.node_capacity_writer import NodeCapacityWriter
+from gpupool.kubernetes.status.node_capacity_writer import AGAIN_SECONDS, NodeCapacityWriter
 from tests.support.cluster_caches import two_node_pool
+from tests.support.hand_clock import Clock
 from tests.support.kube_builders import node
-from tests.support.scripted_api import ScriptedApi
+from tests.support.scripted_api import FORBIDDEN, NOT_FOUND, ScriptedApi
 
 PATH = "/api/v1/nodes/n0/status"
 
@@ -21,6 +24,7 @@ class Written:
     """A cache of two nodes, of which `n1` has its capacity already."""
 
     def __init__(self) -> None:
+        self.clock = Clock()
         self.cluster: ClusterCache = two_node_pool()
         wanted = wanted_capacities(self.cluster.ledgers["n1"])
         full = node("n1")
@@ -29,7 +33,9 @@ class Written:
         self.api = ScriptedApi({("PATCH", PATH): node("n0")})
         self.counts = ControllerCounters()
         self.noted: list[tuple[str, bool]] = []
-        self._writer = NodeCapacityWriter(self.api, self.cluster, self.counts, self._note)
+        self._writer = NodeCapacityWriter(
+            self.api, self.cluster, self.counts, self._note, self.clock
+        )
 
     def _note(self, found: dict[str, Any], gone: bool) -> None:
         self.noted.append((found["metadata"]["name"], gone))
@@ -70,6 +76,24 @@ def test_answer_is_not_noted_where_the_watch_told_more_meanwhile() -> None:
             return await super().request(*words, **more)
 
     api = Racing()
-    racing = NodeCapacityWriter(api, written.cluster, written.counts, written._note)
+    racing = NodeCapacityWriter(api, written.cluster, written.counts, written._note, written.clock)
     asyncio.run(racing.write_capacities())
     assert (written.noted, written.cluster.hosts["n0"]) == ([], changed)
+
+
+@pytest.mark.parametrize("answer", [FORBIDDEN, NOT_FOUND], ids=["forbidden", "gone"])
+def test_refused_capacity_of_one_node_stops_no_pass_and_is_written_later(
+    answer: Exception,
+) -> None:
+    """An admission webhook may refuse one Node; pods of the others must go on."""
+    written = Written()
+    written.api.answer_with("PATCH", PATH, answer)
+    written.write()
+    assert written.api.calls == [("PATCH", PATH)]
+    written.cluster.unsettled = set()
+    written.write()
+    assert len(written.api.calls) == 1, "not at every pass"
+    written.clock.now += AGAIN_SECONDS
+    written.api.answer_with("PATCH", PATH, node("n0"))
+    written.write()
+    assert written.noted == [("n0", False)]

@@ -9,6 +9,7 @@ from gpupool.kubernetes.manifests.crds import crds
 from gpupool.kubernetes.resources.gpu_node import GpuNode
 from gpupool.kubernetes.resources.node import NodeFacts
 from gpupool.kubernetes.resources.pod import read_pod
+from gpupool.kubernetes.status.reservation import ReservationStatus
 from gpupool.kubernetes.status.reservations import (
     AGAIN_SECONDS,
     ReservationRegistry,
@@ -17,6 +18,7 @@ from gpupool.scheduling.engine.cycle import cycle
 from tests.support.hand_clock import Clock
 from tests.support.kube_builders import asking, gpu_node, node, pod
 from tests.support.reservation_objects import HOUR, NOW, made
+from tests.support.scripted_api import ScriptedApi
 
 
 @pytest.fixture
@@ -122,3 +124,30 @@ def test_a_spec_that_the_answer_to_a_status_has_is_news_when_the_watch_reports_i
     known.note_reservation(changed, True)
     known.note_status("lab", changed)
     assert known.known == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"start": "2026-12-01t00:00:00z"}, ""),
+        ({"start": "2026-12-01T00:00:00+99:99"}, "GP-1004"),
+        ({"start": "2026-12-01T23:59:60Z"}, "GP-1004"),
+        ({"start": "0001-01-01T00:00:00+14:00"}, "GP-1004"),
+        ({"start": "2026-12-01T00:00:00Z", "end": "9999-12-31T23:59:59Z"}, ""),
+        ({"memory": "1e99"}, "GP-2004"),
+        ({"memory": "-1"}, "GP-1001"),
+    ],
+)
+def test_instants_and_sizes_that_the_definition_takes_are_read_or_refused(
+    pool: ClusterCache, spec: dict[str, str], code: str
+) -> None:
+    """The API server takes RFC 3339 in either case and any quantity."""
+    known = ReservationRegistry(Clock())
+    known.note_reservation(made(**spec), False)
+    known.judge_reservations(pool, NOW)
+    refusal = known.refusal("demo")
+    assert (refusal.code if refusal else "") == code
+    status = ReservationStatus(ScriptedApi(), known, lambda: NOW)
+    status.update_due()
+    pool.note_pod("uid-a", read_pod(pod()))
+    assert len(cycle(pool.take_snapshot(NOW), NOW).placements) == 1
