@@ -5,6 +5,7 @@
    contexts  N contexts, kernels of 2 ms in the last
    threads   N threads one after another, each a kernel of 1 ms in its own default stream; then kernels of 500 us in a stream
    capture   a thread captures graphs of N kernels all the time, another launches kernels of 20 us to 5 ms
+   destroyed streams one after another, N kernels of 200 us in each, destroyed while they run
    vary      kernels of 20 us, each tenth on average of 10 ms, waited for each N (0: each 64)
    Prints one line of JSON: the GPU time of what was launched meanwhile, how long it took until it was done, and graphs captured. */
 #include <dlfcn.h>
@@ -25,7 +26,7 @@ typedef struct graph *Graph;
 static int (*cuInit)(unsigned), (*cuCtxCreate_v2)(Context *, unsigned, int), (*cuCtxSynchronize)(void), (*cuCtxSetCurrent)(Context);
 static int (*cuModuleLoadData)(Module *, const void *), (*cuModuleGetFunction)(Function *, Module, const char *);
 static int (*cuLaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **, void **);
-static int (*cuStreamCreate)(Stream *, unsigned), (*cuStreamSynchronize)(Stream);
+static int (*cuStreamCreate)(Stream *, unsigned), (*cuStreamSynchronize)(Stream), (*cuStreamDestroy_v2)(Stream);
 static int (*cuStreamBeginCapture_v2)(Stream, int), (*cuStreamEndCapture)(Stream, Graph *), (*cuGraphGetNodes)(Graph, void *, size_t *);
 static int (*cuGraphDestroy)(Graph);
 
@@ -61,6 +62,7 @@ static void load(void)
         exit(3);
     LOAD(cuInit), LOAD(cuCtxCreate_v2), LOAD(cuCtxSynchronize), LOAD(cuCtxSetCurrent), LOAD(cuModuleLoadData);
     LOAD(cuModuleGetFunction), LOAD(cuLaunchKernel), LOAD(cuStreamCreate), LOAD(cuStreamSynchronize), LOAD(cuGraphDestroy);
+    LOAD(cuStreamDestroy_v2);
     LOAD(cuStreamBeginCapture_v2), LOAD(cuStreamEndCapture), LOAD(cuGraphGetNodes);
 }
 
@@ -170,6 +172,20 @@ static void capture(unsigned n)
     TRY(pthread_join(thread, NULL));
 }
 
+/* No more than a few streams are unfinished at one time: the last launch of each is waited for later. */
+static void destroyed(unsigned n)
+{
+    Stream stream;
+    for (unsigned round = 1; now_ns() < end_ns; round++) {
+        TRY(cuStreamCreate(&stream, 1));
+        for (unsigned i = 0; i < n; i++)
+            launch(stream, 200000);
+        TRY(cuStreamDestroy_v2(stream));
+        if (round % 8 == 0)
+            TRY(cuCtxSynchronize());
+    }
+}
+
 static void vary(unsigned n)
 {
     unsigned seed = 1;
@@ -187,7 +203,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(unsigned);
-    } way[] = {{"streams", streams}, {"contexts", contexts}, {"threads", threads}, {"capture", capture}, {"vary", vary}};
+    } way[] = {{"streams", streams}, {"contexts", contexts}, {"threads", threads}, {"capture", capture}, {"destroyed", destroyed}, {"vary", vary}};
     if (argc != 4)
         return 2;
     load();
