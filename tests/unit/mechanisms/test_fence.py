@@ -3,6 +3,7 @@ told."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.errors import NotFound, StaleGeneration
+from gpupool.mechanisms import regions
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, JobSeat
 from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from gpupool.mechanisms.fence import FenceMechanism
@@ -223,3 +225,42 @@ def test_an_allocation_that_is_being_changed_is_not_compared(tmp_path: Path) -> 
     assert known.uuids == (CARDS[0].uuid,)
     assert read_limits(known.limits) == known.wanted
     assert find_fenced_files("al-2", tmp_path) is None
+
+
+def test_a_level_that_was_lowered_in_part_is_lowered_by_the_next_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = FenceMechanism().prepare(view(), tmp_path).share_dir / "limits"
+    with monkeypatch.context() as full:
+        full.setattr(regions, "write_limits", _fill_disk)
+        with pytest.raises(OSError, match="No space"):
+            FenceMechanism().weaken_level("al-1", "its mounts were refused", tmp_path)
+    FenceMechanism().weaken_level("al-1", "its mounts were refused", tmp_path)
+    assert read_limits(limits).level == "advisory"
+    assert FenceMechanism().observe(tmp_path)["al-1"].problem == ""
+    assert find_fenced_files("al-1", tmp_path) is not None
+
+
+def _fill_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_damaged_note_is_prepared_anew(tmp_path: Path) -> None:
+    folder = FenceMechanism().prepare(view(), tmp_path).share_dir.parent
+    (folder / "note.json").write_text("{")
+    FenceMechanism().prepare(view(), tmp_path)
+    assert find_fenced_files("al-1", tmp_path) is not None
+
+
+@pytest.mark.parametrize("late", ["resize", "unprepare"])
+def test_a_late_call_leaves_a_neighbours_part_of_a_period(tmp_path: Path, late: str) -> None:
+    fence = FenceMechanism()
+    fence.prepare(view(milli=500), tmp_path)
+    fence.prepare(view("al-0", milli=100), tmp_path)
+    with pytest.raises(StaleGeneration):
+        if late == "resize":
+            fence.resize(view(milli=100, generation=2), tmp_path)
+        else:
+            fence.unprepare("al-1", 2, tmp_path)
+    beside = fence.prepare(view("al-2", milli=300), tmp_path).share_dir / "limits"
+    assert read_limits(beside).devices[0].duty_offset_milli == 600
