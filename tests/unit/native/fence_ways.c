@@ -5,6 +5,8 @@
    contexts  N contexts, kernels of 2 ms in the last
    threads   N threads one after another, each a kernel of 1 ms in its own default stream; then kernels of 500 us in a stream
    capture   a thread captures graphs of N kernels all the time, another launches kernels of 20 us to 5 ms
+   ended     threads one after another, N kernels of 200 us in the default stream of each, which ends while they run
+   own       in the thread's default stream rows of N kernels of 20 or 180 us, and a pause before what runs is over
    destroyed streams one after another, N kernels of 200 us in each, destroyed while they run
    vary      kernels of 20 us, each tenth on average of 10 ms, waited for each N (0: each 64)
    Prints one line of JSON: the GPU time of what was launched meanwhile, how long it took until it was done, and graphs captured. */
@@ -129,6 +131,38 @@ static void threads(unsigned n)
     }
 }
 
+static void *launch_some(void *count)
+{
+    TRY(cuCtxSetCurrent(context));
+    for (uintptr_t i = 0; i < (uintptr_t)count; i++)
+        launch(per_thread, 200000);
+    return NULL;
+}
+
+static void ended(unsigned n)
+{
+    pthread_t thread;
+    for (unsigned round = 1; now_ns() < end_ns; round++) {
+        TRY(pthread_create(&thread, NULL, launch_some, (void *)(uintptr_t)n));
+        TRY(pthread_join(thread, NULL));
+        if (round % 8 == 0)
+            TRY(cuCtxSynchronize());
+    }
+}
+
+static void own(unsigned n)
+{
+    unsigned seed = 1;
+    struct timespec pause = {0, 200000};
+    for (unsigned round = 1; now_ns() < end_ns; round++) {
+        for (unsigned i = 0; i < n; i++)
+            launch(per_thread, rand_r(&seed) % 2 ? 20000 : 180000);
+        nanosleep(&pause, NULL);
+        if (round % 8 == 0)
+            TRY(cuCtxSynchronize());
+    }
+}
+
 static void *launch_meanwhile(void *unused)
 {
     unsigned seed = 1;
@@ -203,7 +237,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(unsigned);
-    } way[] = {{"streams", streams}, {"contexts", contexts}, {"threads", threads}, {"capture", capture}, {"destroyed", destroyed}, {"vary", vary}};
+    } way[] = {{"streams", streams}, {"contexts", contexts}, {"threads", threads}, {"capture", capture}, {"destroyed", destroyed}, {"ended", ended},
+             {"own", own}, {"vary", vary}};
     if (argc != 4)
         return 2;
     load();

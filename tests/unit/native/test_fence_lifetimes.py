@@ -65,9 +65,8 @@ def launch(program: Program) -> None:
     assert launched == [SUCCESS]
 
 
-def measure_gpu_ms(house: House, share: Path, program: Program) -> float:
-    """GPU time of all that was launched, once it is over and settled."""
-    assert program.call("cuCtxSynchronize") == [SUCCESS]
+def measure_gpu_ms(house: House, share: Path) -> float:
+    """GPU time of all that was launched and is over, once it is settled."""
     end = time.monotonic() + 20
     while house.used(share).inflight_ns:
         assert time.monotonic() < end, "it was not settled"
@@ -81,7 +80,20 @@ def test_work_is_measured_across_a_release_that_is_not_the_last(
     make(program, "cuDevicePrimaryCtxRetain", ("u32", 0))
     launch(program)
     assert program.call("cuDevicePrimaryCtxRelease_v2", ("u32", 0)) == [SUCCESS]
-    assert measure_gpu_ms(house, share, program) == pytest.approx(KERNEL_MS, rel=0.1)
+    assert program.call("cuCtxSynchronize") == [SUCCESS]
+    assert measure_gpu_ms(house, share) == pytest.approx(KERNEL_MS, rel=0.1)
+
+
+@pytest.mark.parametrize("end", ["cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2"])
+def test_work_that_a_context_is_destroyed_with_is_charged_until_its_end(
+    house: House, share: Path, program: Program, end: str
+) -> None:
+    named: tuple[str, object] = ("u32", 0)
+    if end == "cuCtxDestroy_v2":
+        named = ("u64", make(program, "cuCtxCreate_v2", ("u32", 0), ("u32", 0)))
+    launch(program)
+    assert program.call(end, named) == [SUCCESS]
+    assert measure_gpu_ms(house, share) >= KERNEL_MS * 0.9
 
 
 def test_the_last_release_ends_the_charge_of_the_context(

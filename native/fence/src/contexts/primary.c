@@ -60,6 +60,7 @@ struct change {
     int card;
     CUdevice device;
     bool reserved;
+    CUcontext ending; /* the gate was told that it ends; NULL: it was not */
 };
 
 /* A release while others hold the context leaves it as it is: its work runs on and is measured. */
@@ -82,8 +83,10 @@ static CUresult begin(struct change *change, CUdevice device, enum effect effect
     if (!(change->all = lock_primaries()))
         return CUDA_ERROR_OUT_OF_MEMORY;
     change->primary = &change->all->card[change->card];
-    if (may_end(change->primary, effect))
-        gate_context_ending(change->primary->context);
+    if (may_end(change->primary, effect)) {
+        change->ending = change->primary->context;
+        gate_context_ending(change->ending);
+    }
     if (change->primary->charged || effect != MAKES)
         return CUDA_SUCCESS;
     change->primary->bytes = fence_state.region.limits->device[change->card].context_bytes;
@@ -115,6 +118,8 @@ static CUresult end(struct change *change, CUresult result, bool ended)
     if (!change->all)
         return result;
     bool active = is_active(change->device);
+    if (change->ending)
+        gate_context_ended(change->ending, !active || (ended && result == CUDA_SUCCESS));
     if (active && !change->primary->charged && change->reserved)
         charge_new(change);
     else if (change->reserved)

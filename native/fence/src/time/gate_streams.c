@@ -170,20 +170,21 @@ struct gate_stream *gate_find(struct gate *g, CUstream stream)
     return enter(g, key, stream, context);
 }
 
-/* The entry is free again. `is_alive`: its stream still takes an event behind what runs there. Else what is open is taken for over. */
+/* The entry is free again. `is_alive`: its stream still takes an event behind what runs there. */
 static void leave(struct gate *g, struct gate_stream *s, bool is_alive)
 {
     uint64_t now = fence_now_ns();
     stream_lock_take(&s->lock);
     if (is_alive)
         gate_flush(g, s, now);
-    gate_close(g, s, limiter_flush(&s->batches, false, now), now);
+    gate_close_unseen(g, s, now);
     gate_origin_ended(g, s);
     mark(g, s, false);
     atomic_store(&s->key, 0);
     stream_lock_leave(&s->lock);
 }
 
+/* Runs in the thread itself, but what the driver keeps of the thread may be gone already: it is not asked. */
 static void thread_ended(void *thread)
 {
     struct gate *g = gate();
@@ -210,4 +211,11 @@ void gate_context_ending(CUcontext context)
             leave(g, &g->stream[i], false);
     if (g)
         completion_context_ending(&g->completion, g->card, context);
+}
+
+void gate_context_ended(CUcontext context, bool is_over)
+{
+    struct gate *g = gate();
+    if (g)
+        completion_context_ended(&g->completion, g->card, context, is_over);
 }
