@@ -109,16 +109,7 @@ class FenceMechanism:
         known = book.find_note(view.allocation)
         revision = _read_revision(known) if known and known.mechanism == self.name else 2
         limits = self._build_limits(view, book, level, revision)
-        note = self._begin_preparing(
-            book,
-            PreparationNote(
-                self.name,
-                view.allocation,
-                view.generation,
-                PreparationStep.PREPARING,
-                made=_build_made(view, limits, why, known),
-            ),
-        )
+        note = self._begin_preparing(book, view, _build_made(view, limits, why, known))
         folder = book.locate_folder(view.allocation)
         self._write_share(folder, note.made)
         self._make_usage(folder, view)
@@ -147,12 +138,7 @@ class FenceMechanism:
         revision = _read_revision(known) + (2 if known.generation != view.generation else 0)
         limits = self._build_limits(view, book, level, revision)
         made = _build_made(view, limits, str(known.made["share"]["fence_why"]), known)
-        note = self._begin_preparing(
-            book,
-            PreparationNote(
-                self.name, view.allocation, view.generation, PreparationStep.PREPARING, made=made
-            ),
-        )
+        note = self._begin_preparing(book, view, made)
         self._write_share(book.locate_folder(view.allocation), made)
         book.write_note(replace(note, step=PreparationStep.PREPARED))
 
@@ -209,9 +195,14 @@ class FenceMechanism:
         }
         return book.write_note(replace(note, step=PreparationStep.PREPARING, made=made))
 
-    def _begin_preparing(self, book: NoteBook, note: PreparationNote) -> PreparationNote:
+    def _begin_preparing(
+        self, book: NoteBook, view: AllocationView, made: Mapping[str, Any]
+    ) -> PreparationNote:
+        step = PreparationStep.PREPARING
         try:
-            return book.begin_preparing(note)
+            return book.begin_preparing(
+                PreparationNote(self.name, view.allocation, view.generation, step, made=made)
+            )
         except Exception:
             # `_neighbours` has limits that are on no note.
             with self._lock:
