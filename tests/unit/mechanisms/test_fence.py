@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -252,15 +253,22 @@ def test_a_damaged_note_is_prepared_anew(tmp_path: Path) -> None:
     assert find_fenced_files("al-1", tmp_path) is not None
 
 
-@pytest.mark.parametrize("late", ["resize", "unprepare"])
-def test_a_late_call_leaves_a_neighbours_part_of_a_period(tmp_path: Path, late: str) -> None:
+def refuse_late_resize(fence: FenceMechanism, state_dir: Path) -> None:
+    fence.resize(view(milli=100, generation=2), state_dir)
+
+
+def refuse_late_release(fence: FenceMechanism, state_dir: Path) -> None:
+    fence.unprepare("al-1", 2, state_dir)
+
+
+@pytest.mark.parametrize("call", [refuse_late_resize, refuse_late_release])
+def test_a_late_call_leaves_a_neighbours_part_of_a_period(
+    tmp_path: Path, call: Callable[[FenceMechanism, Path], None]
+) -> None:
     fence = FenceMechanism()
     fence.prepare(view(milli=500), tmp_path)
     fence.prepare(view("al-0", milli=100), tmp_path)
     with pytest.raises(StaleGeneration):
-        if late == "resize":
-            fence.resize(view(milli=100, generation=2), tmp_path)
-        else:
-            fence.unprepare("al-1", 2, tmp_path)
+        call(fence, tmp_path)
     beside = fence.prepare(view("al-2", milli=300), tmp_path).share_dir / "limits"
     assert read_limits(beside).devices[0].duty_offset_milli == 600
