@@ -39,6 +39,7 @@ from gpupool.mechanisms.driver.driver_files import (
     LibraryMounts,
     find_simulated_libraries,
     find_templates,
+    list_known_drivers,
 )
 from gpupool.mechanisms.driver.image_check import build_image_check
 from gpupool.mechanisms.driver.installed_driver import find_installed_driver
@@ -109,7 +110,9 @@ class FenceMechanism:
         known = book.find_note(view.allocation)
         revision = _read_revision(known) if known and known.mechanism == self.name else 2
         limits = self._build_limits(view, book, level, revision)
-        note = self._begin_preparing(book, view, _build_made(view, limits, why, known))
+        made = _build_made(view, limits, why, known)
+        made["drivers"] = sorted(list_known_drivers(state_dir, view.seat.driver_root))
+        note = self._begin_preparing(book, view, made)
         folder = book.locate_folder(view.allocation)
         self._write_share(folder, note.made)
         self._make_usage(folder, view)
@@ -331,6 +334,7 @@ def _build_made(
         "share": build_share_document(view, FenceLevel(limits.level), why),
         "limits": {**asdict(limits), "devices": [asdict(one) for one in limits.devices]},
         "highest": find_highest(before, limits),
+        "drivers": before.get("drivers", []),
     }
 
 

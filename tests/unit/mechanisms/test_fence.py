@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,11 @@ import pytest
 from gpupool.base.errors import NotFound, StaleGeneration
 from gpupool.mechanisms import regions
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, JobSeat
-from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import (
+    find_simulated_libraries,
+    find_templates,
+    list_known_drivers,
+)
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import find_fenced_files, read_allocation_usage
 from gpupool.mechanisms.regions import USAGE_FILE_BYTES, read_limits
@@ -272,3 +277,24 @@ def test_a_late_call_leaves_a_neighbours_part_of_a_period(
         call(fence, tmp_path)
     beside = fence.prepare(view("al-2", milli=300), tmp_path).share_dir / "limits"
     assert read_limits(beside).devices[0].duty_offset_milli == 600
+
+
+def test_the_driver_that_a_job_began_with_is_known_after_it_was_replaced(tmp_path: Path) -> None:
+    simulated = find_simulated_libraries()
+    assert simulated is not None
+    library = tmp_path / "root/usr/lib/libcuda.so.1"
+    library.parent.mkdir(parents=True)
+    shutil.copy(simulated / "libcuda.so.1", library)
+    card = replace(CARDS[0], simulated=False)
+    seat = JobSeat(container=True, driver_root=tmp_path / "root")
+    job = view(granted=(GrantedDevice(card, 300, GIB),), seat=seat, machine=None)
+    fence = FenceMechanism()
+    fence.prepare(job, tmp_path)
+    inode = library.stat().st_ino
+    shutil.copy(library, library.with_name("new"))
+    library.with_name("new").replace(library)
+    fence.resize(replace(job, generation=4), tmp_path)
+    files = find_fenced_files("al-1", tmp_path)
+    assert files is not None
+    assert inode in files.drivers
+    assert inode not in list_known_drivers(tmp_path, seat.driver_root)
