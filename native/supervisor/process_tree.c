@@ -27,7 +27,7 @@ static bool read_parent(int proc, const char *pid, struct process *process)
     struct proc_stat line;
 
     snprintf(path, sizeof path, "%.20s/stat", pid);
-    if (proc_stat_read(proc, path, &line) || line.state == 'Z' || line.state == 'X')
+    if (proc_stat_read(proc, path, &line) || proc_stat_has_ended(&line))
         return false;
     *process = (struct process){.pid = line.pid, .parent = line.parent};
     return true;

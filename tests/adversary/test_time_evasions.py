@@ -187,6 +187,9 @@ HONEST = {
     "uneven": ("vary", "8"),
     "streams": ("streams", "3000"),
     "contexts": ("contexts", "40"),
+    "destroyed": ("destroyed", "2"),
+    "ended": ("ended", "8"),
+    "own": ("own", "8"),
     "elsewhere": ("vary", "8"),
 }
 

@@ -69,9 +69,11 @@ class MappingCheck:
     ) -> list[AuditFinding]:
         findings: list[AuditFinding] = []
         pages = _list_pages(known)
-        libraries = self._libraries.setdefault(
+        seen = self._libraries.setdefault(
             one.allocation, list_known_drivers(self._state_dir, self._driver_root)
         )
+        # The host's driver may have been replaced since, and this agent started after that.
+        libraries = seen | known.drivers
         for pid in sorted(pids):
             if path := proc_reader.find_other_driver(pid, libraries):
                 findings.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -43,11 +43,9 @@ def read_start_ns(pid: int, proc: Path = Path("/proc")) -> int | None:
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()
-    return (
-        None
-        if fields[0] in "ZX"
-        else int(fields[19]) * NANOS_PER_SECOND // os.sysconf("SC_CLK_TCK")
-    )
+    if _has_ended(fields):
+        return None
+    return int(fields[19]) * NANOS_PER_SECOND // os.sysconf("SC_CLK_TCK")
 
 
 def is_alive(pid: int, proc: Path = Path("/proc")) -> bool:
@@ -56,7 +54,13 @@ def is_alive(pid: int, proc: Path = Path("/proc")) -> bool:
         text = (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    return text.rpartition(")")[2].split()[0] not in "ZX"
+    return not _has_ended(text.rpartition(")")[2].split())
+
+
+def _has_ended(fields: Sequence[str]) -> bool:
+    # The first thread may have ended while others run. It looks like a zombie then, and the process
+    # keeps what it has of a card (num_threads of proc_pid_stat(5)).
+    return fields[0] in "ZX" and int(fields[17]) <= 1
 
 
 def read_names(pid: int, proc: Path = Path("/proc")) -> tuple[int, ...]:

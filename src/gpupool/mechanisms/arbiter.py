@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
@@ -58,6 +58,7 @@ class ShareStatus:
 
 @dataclass
 class _ArbiterQuestion:
+    command: Sequence[str]
     answered: threading.Event = field(default_factory=threading.Event)
     answer: str = "the arbiter ended"
     shares: list[str] = field(default_factory=list)
@@ -89,6 +90,8 @@ class ArbiterProcess:
         self.woken: Callable[[str], None] = lambda allocation: None
         self._lock = threading.Lock()
         self._shares: dict[str, tuple[Path, Path]] = {}
+        #: Of these, those that the arbiter could not open. They are sent again with each query.
+        self._refused: set[str] = set()
         self._process: subprocess.Popen[str] | None = None
         self._asked: deque[_ArbiterQuestion] = deque()
         self._thread: SupervisedThread | None = None
@@ -104,12 +107,13 @@ class ArbiterProcess:
         with self._lock:
             if self._program is None or self._closing.is_set():
                 return False
-            if allocation in self._shares and self._process is not None:
+            is_sent = allocation in self._shares and self._process is not None
+            if is_sent and allocation not in self._refused:
                 return True
             self._shares[allocation] = (share, usage)
             if self._thread is None:
                 return self._start_thread()
-            asked = self._send_line("add", allocation, str(share), str(usage))
+            asked = self._send_share(allocation)
         return _is_ok(asked)
 
     def _start_thread(self) -> bool:
@@ -135,6 +139,7 @@ class ArbiterProcess:
         with self._lock:
             if self._shares.pop(allocation, None) is None:
                 return
+            self._refused.discard(allocation)
             asked = self._send_line("remove", allocation)
             if not self._shares:
                 self._end_process()
@@ -147,6 +152,8 @@ class ArbiterProcess:
         """
         with self._lock:
             process = self._process
+            for allocation in self._refused:
+                self._send_share(allocation)
             asked = self._send_line("status") if process is not None else None
         if process is None or asked is None or not _is_ok(asked):
             return None
@@ -217,8 +224,8 @@ class ArbiterProcess:
                 bufsize=1,
                 start_new_session=True,
             )
-            for allocation, (share, usage) in self._shares.items():
-                self._send_line("add", allocation, str(share), str(usage))
+            for allocation in self._shares:
+                self._send_share(allocation)
             return self._process
 
     def _read_lines(self, lines: IO[str]) -> None:
@@ -227,9 +234,13 @@ class ArbiterProcess:
             if kind in ("ok", "error") or line.startswith(("ok ", "error ")):
                 self._take_answer(line.rstrip("\n"))
             elif kind == "share":
+                self._take_share(line.rstrip("\n"))
+            elif kind == "lost":
+                log.warning(
+                    "arbiter: %s lines were lost: it was not read for too long", rest.strip()
+                )
                 with self._lock:
-                    if self._asked:
-                        self._asked[0].shares.append(line.rstrip("\n"))
+                    self._drop_questions()
             elif kind == "event" and (words := rest.split("\t"))[1:2] == ["process"]:
                 self._entered(words[0], int(words[2]))
             elif kind == "event" and words[1:2] == ["wake"]:
@@ -238,19 +249,45 @@ class ArbiterProcess:
                 log.warning("arbiter: %s", rest.replace("\t", " "))
 
     def _take_answer(self, line: str) -> None:
-        if line.startswith("error"):
-            log.warning("arbiter: %s", line.replace("\t", " "))
+        said, *command = line.split("\t")[:3]
         with self._lock:
-            asked = self._asked.popleft() if self._asked else None
-        if asked is not None:
+            if not self._note_refusal(said, command):
+                log.warning("arbiter: %s", line.replace("\t", " "))
+            # The arbiter drops answers that are not read. The next answer must not go to a question
+            # whose own was dropped, nor must all that follow.
+            if not any(_is_answer(one, command) for one in self._asked):
+                return
+            while not _is_answer(asked := self._asked.popleft(), command):
+                asked.answered.set()
             asked.answer = line
             asked.answered.set()
+
+    def _note_refusal(self, said: str, command: Sequence[str]) -> bool:
+        """Return whether an answer is no news for people. The caller holds the lock."""
+        if said == "ok":
+            self._refused.difference_update(command[1:])
+            return True
+        known = command[0] == "add" and command[1] in self._refused
+        if command[0] == "add" and command[1] in self._shares:
+            self._refused.add(command[1])
+        return known
+
+    def _take_share(self, line: str) -> None:
+        with self._lock:
+            for asked in self._asked:
+                if asked.command[0] == "status":
+                    asked.shares.append(line)
+                    return
+
+    def _send_share(self, allocation: str) -> _ArbiterQuestion | None:
+        """Send the files of an allocation. The caller holds the lock."""
+        return self._send_line("add", allocation, *map(str, self._shares[allocation]))
 
     def _send_line(self, *words: str) -> _ArbiterQuestion | None:
         """Send a line. The caller holds the lock, so answers come in the order of the questions."""
         if self._process is None or self._process.stdin is None:
             return None
-        asked = _ArbiterQuestion()
+        asked = _ArbiterQuestion(words)
         try:
             self._process.stdin.write("\t".join(words) + "\n")
         except OSError:
@@ -275,6 +312,10 @@ def _is_ok(asked: _ArbiterQuestion | None) -> bool:
     return (
         asked is not None and asked.answered.wait(ANSWER_SECONDS) and asked.answer.startswith("ok")
     )
+
+
+def _is_answer(asked: _ArbiterQuestion, command: Sequence[str]) -> bool:
+    return list(asked.command[:2]) == list(command)
 
 
 def _parse_share_status(line: str) -> ShareStatus:

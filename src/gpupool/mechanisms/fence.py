@@ -39,6 +39,7 @@ from gpupool.mechanisms.driver.driver_files import (
     LibraryMounts,
     find_simulated_libraries,
     find_templates,
+    list_known_drivers,
 )
 from gpupool.mechanisms.driver.image_check import build_image_check
 from gpupool.mechanisms.driver.installed_driver import find_installed_driver
@@ -106,18 +107,12 @@ class FenceMechanism:
         level, why = find_level(view, sight)
         if any(grant.profile for grant in view.granted):
             why = f"a simulated partition, held as a share is: {why}"
-        known = book.read_note(view.allocation)
+        known = book.find_note(view.allocation)
         revision = _read_revision(known) if known and known.mechanism == self.name else 2
         limits = self._build_limits(view, book, level, revision)
-        note = book.begin_preparing(
-            PreparationNote(
-                self.name,
-                view.allocation,
-                view.generation,
-                PreparationStep.PREPARING,
-                made=_build_made(view, limits, why, known),
-            )
-        )
+        made = _build_made(view, limits, why, known)
+        made["drivers"] = sorted(list_known_drivers(state_dir, view.seat.driver_root))
+        note = self._begin_preparing(book, view, made)
         folder = book.locate_folder(view.allocation)
         self._write_share(folder, note.made)
         self._make_usage(folder, view)
@@ -146,22 +141,16 @@ class FenceMechanism:
         revision = _read_revision(known) + (2 if known.generation != view.generation else 0)
         limits = self._build_limits(view, book, level, revision)
         made = _build_made(view, limits, str(known.made["share"]["fence_why"]), known)
-        note = book.begin_preparing(
-            PreparationNote(
-                self.name, view.allocation, view.generation, PreparationStep.PREPARING, made=made
-            )
-        )
+        note = self._begin_preparing(book, view, made)
         self._write_share(book.locate_folder(view.allocation), made)
         book.write_note(replace(note, step=PreparationStep.PREPARED))
 
     def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
         book = NoteBook(state_dir)
+        releasing = book.begin_releasing(self.name, allocation, generation)
         with self._lock:
             self._neighbours.get(state_dir, {}).pop(allocation, None)
-        if (
-            book.begin_releasing(self.name, allocation, generation) is not None
-            or book.read_note(allocation) is None
-        ):
+        if releasing is not None or book.read_note(allocation) is None:
             book.remove_note(allocation)
 
     def observe(self, state_dir: Path) -> Mapping[str, ObservedAllocation]:
@@ -187,8 +176,17 @@ class FenceMechanism:
         """Lower the level to advisory, since the job runs without mounts. Idempotent."""
         book = NoteBook(state_dir)
         note = book.read_note(allocation)
-        if note is None or note.made["share"]["fence_why"] == why:
+        if note is None or note.step is PreparationStep.RELEASING:
             return
+        if note.made["share"]["fence_why"] != why:
+            note = self._note_weaker(note, why, book)
+        elif note.step is PreparationStep.PREPARED:
+            return
+        self._write_share(book.locate_folder(allocation), note.made)
+        book.write_note(replace(note, step=PreparationStep.PREPARED))
+
+    def _note_weaker(self, note: PreparationNote, why: str, book: NoteBook) -> PreparationNote:
+        """Write the lower level into the note, before it is on the page."""
         made = {
             **note.made,
             "share": {**note.made["share"], "fence": str(FenceLevel.ADVISORY), "fence_why": why},
@@ -198,9 +196,21 @@ class FenceMechanism:
                 "generation": _read_revision(note) + 2,
             },
         }
-        book.write_note(replace(note, step=PreparationStep.PREPARING, made=made))
-        self._write_share(book.locate_folder(allocation), made)
-        book.write_note(replace(note, made=made))
+        return book.write_note(replace(note, step=PreparationStep.PREPARING, made=made))
+
+    def _begin_preparing(
+        self, book: NoteBook, view: AllocationView, made: Mapping[str, Any]
+    ) -> PreparationNote:
+        step = PreparationStep.PREPARING
+        try:
+            return book.begin_preparing(
+                PreparationNote(self.name, view.allocation, view.generation, step, made=made)
+            )
+        except Exception:
+            # `_neighbours` has limits that are on no note.
+            with self._lock:
+                self._neighbours.pop(book.state_dir, None)
+            raise
 
     def _build_limits(
         self, view: AllocationView, book: NoteBook, level: FenceLevel, revision: int
@@ -324,6 +334,7 @@ def _build_made(
         "share": build_share_document(view, FenceLevel(limits.level), why),
         "limits": {**asdict(limits), "devices": [asdict(one) for one in limits.devices]},
         "highest": find_highest(before, limits),
+        "drivers": before.get("drivers", []),
     }
 
 

@@ -28,6 +28,8 @@ class FencedFiles:
     Attributes:
         wanted: what its limits page must say.
         highest: bytes of the largest share that it ever had, by uuid; empty where no one wrote it.
+        drivers: inodes of the driver's libraries when it was prepared. Its processes keep them when
+            the host's driver is replaced.
     """
 
     limits: Path
@@ -37,6 +39,7 @@ class FencedFiles:
     wanted: ShareLimits
     simulated: bool
     highest: Mapping[str, int] = field(default_factory=dict, hash=False)
+    drivers: frozenset[int] = frozenset()
 
 
 def find_fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
@@ -51,9 +54,15 @@ def find_fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
     share = folder / "share"
     usage = folder / "usage"
     simulated = any(bool(device["simulated"]) for device in note.made["share"]["devices"])
-    highest = note.made.get("highest", {})
     return FencedFiles(
-        share / "limits", share / "grants", usage / "region", uuids, limits, simulated, highest
+        share / "limits",
+        share / "grants",
+        usage / "region",
+        uuids,
+        limits,
+        simulated,
+        note.made.get("highest", {}),
+        frozenset(note.made.get("drivers", ())),
     )
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a step's output that are kept: its end, since that holds the error.
 OUTPUT_BYTES = 4096
+#: Exit code of a command that could not be run, as in sh(1).
+NOT_RUN = 127
 #: Seconds between two looks at a step that runs.
 PAUSE_SECONDS = 0.5
 #: Ends the name of the empty file that marks a step for which the agent closes the cards' driver.
@@ -168,19 +170,28 @@ def main(arguments: Sequence[str]) -> int:
     lock = _open_lock(folder, name) if inherited is None else int(inherited)
     if not _try_lock(lock) or _read_result(folder, name) is not None:
         return 0
-    # The command inherits the lock: it counts as running also after this process was killed.
-    done = subprocess.run(
-        list(arguments[2:]),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=(lock,),
-        check=False,
-    )
-    output = done.stdout[-OUTPUT_BYTES:].decode(errors="replace")
-    document = json.dumps({"exit_code": done.returncode, "output": output})
+    result = _run_command(arguments[2:], lock)
+    document = json.dumps({"exit_code": result.exit_code, "output": result.output})
     write_durably(_locate(folder, name, "result"), document.encode(), mode=0o600)
     return 0
+
+
+def _run_command(command: Sequence[str], lock: int) -> StepResult:
+    # The command inherits the lock: it counts as running also after this process was killed.
+    try:
+        done = subprocess.run(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lock,),
+            check=False,
+        )
+    except (FileNotFoundError, PermissionError) as error:
+        # A program that is not installed, as a shell tells it; without a result the step would be
+        # started for ever. Where the machine is short of something it is tried again.
+        return StepResult(NOT_RUN, f"{command[0]}: {error.strerror}\n")
+    return StepResult(done.returncode, done.stdout[-OUTPUT_BYTES:].decode(errors="replace"))
 
 
 if __name__ == "__main__":

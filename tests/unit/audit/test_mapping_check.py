@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,3 +58,27 @@ def test_pages_mounted_over_the_jobs_own_are_found_though_no_process_has_a_card(
         )
         supervisor.communicate()
     assert [finding.kind for finding in told] == found
+
+
+def test_a_driver_that_was_replaced_under_a_job_is_still_the_jobs_own(
+    known: FencedFiles, tmp_path: Path
+) -> None:
+    library = tmp_path / "libcuda.so.535.1"
+    library.write_bytes(b"\0" * 4096)
+    script = (
+        "import mmap, sys; file = open(sys.argv[1], 'r+b'); mapped = mmap.mmap(file.fileno(), 0); "
+        "print(1, flush=True); input()"
+    )
+    words = [sys.executable, "-c", script, str(library)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"1\n"
+        own = replace(known, drivers=frozenset({library.stat().st_ino}))
+        library.unlink()
+        job = FencedJob("job-1", "al-1", process.pid, mounted=False)
+        kinds = []
+        for files in (known, own):
+            told = MappingCheck(tmp_path, str(tmp_path)).check_job(job, files, {process.pid})
+            kinds.append([finding.kind for finding in told])
+        process.communicate(b"\n")
+    assert kinds == [["driver"], []]

@@ -45,6 +45,19 @@ def test_one_that_has_ended_and_was_not_waited_for_does_not_live(
     assert not proc_reader.is_alive(GONE)
 
 
+def test_a_process_lives_on_after_the_end_of_its_first_thread() -> None:
+    script = (
+        "import ctypes, sys, threading; threading.Thread(target=sys.stdin.read).start(); "
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as process:
+        stat = Path(f"/proc/{process.pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
+        assert proc_reader.is_alive(process.pid)
+        assert proc_reader.read_start_ns(process.pid) is not None
+        process.kill()
+
+
 def test_a_process_has_a_name_in_each_namespace_below(tmp_path: Path) -> None:
     status = tmp_path / "7" / "status"
     status.parent.mkdir()

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpupool.mechanisms.arbiter import ArbiterProcess
+from gpupool_native import arbiter_path
 from tests.support.supervised import is_alive, until
+from tests.unit.native.fence_share import make_share
 
 SPEAKER = """#!{python} -S
 import os, sys
@@ -108,6 +110,50 @@ def test_an_allocation_that_comes_while_the_last_one_goes_finds_an_arbiter(
         speaker.arbiter.remove_share(f"al-{round_}")
     add(speaker, "al-last")
     assert until(lambda: speaker.arbiter.notify_change("al-last"))
+
+
+LOSER = """#!{python} -S
+import sys
+print("ready", 1, 1, sep="\\t", flush=True)
+share = "share\\tal-1\\t0" + "\\t7" * 11 + "\\twhole"
+for number, line in enumerate(sys.stdin):
+    words = line.rstrip("\\n").split("\\t")[:2]
+    answer = "\\t".join(["ok", *words])
+    lines = [share, answer] if words == ["status"] else [answer]
+    print(*(["lost\\t1"] if number == 1 else lines), sep="\\n", flush=True)
+"""
+"""An arbiter that drops the answer to the second command."""
+
+
+def test_an_answer_that_was_lost_delays_no_later_one(tmp_path: Path) -> None:
+    program = tmp_path / "arbiter"
+    program.write_text(LOSER.format(python=sys.executable))
+    program.chmod(0o755)
+    arbiter = ArbiterProcess(program, lambda: 0.0)
+    arbiter.add_share("al-1", Path("/share"), Path("/usage"))
+    until(arbiter.find_pid)
+    assert arbiter.query_status() is None  # this answer is lost
+    for _ in range(2):
+        said = arbiter.query_status()
+        assert said is not None
+        assert [one.allocation for one in said[1]] == ["al-1"]
+        assert arbiter.notify_change("al-1")
+    arbiter.close()
+    arbiter.join(10)
+
+
+def test_a_share_that_the_arbiter_could_not_open_is_sent_again(tmp_path: Path) -> None:
+    arbiter = ArbiterProcess(arbiter_path(), lambda: 0.0)
+    base = tmp_path / "share"
+    arbiter.add_share("al-1", base / "share", base / "usage")
+    until(arbiter.find_pid)
+    assert not arbiter.notify_change("al-1")
+    make_share(base)
+    arbiter.query_status()
+    assert arbiter.notify_change("al-1")
+    assert arbiter.add_share("al-1", base / "share", base / "usage")
+    arbiter.close()
+    arbiter.join(10)
 
 
 def test_without_the_program_and_after_closing_the_answer_is_no(speaker: Speaker) -> None:

@@ -3,16 +3,24 @@ told."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpupool.base.errors import NotFound, StaleGeneration
+from gpupool.mechanisms import regions
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, JobSeat
-from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import (
+    find_simulated_libraries,
+    find_templates,
+    list_known_drivers,
+)
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import find_fenced_files, read_allocation_usage
 from gpupool.mechanisms.regions import USAGE_FILE_BYTES, read_limits
@@ -223,3 +231,70 @@ def test_an_allocation_that_is_being_changed_is_not_compared(tmp_path: Path) -> 
     assert known.uuids == (CARDS[0].uuid,)
     assert read_limits(known.limits) == known.wanted
     assert find_fenced_files("al-2", tmp_path) is None
+
+
+def test_a_level_that_was_lowered_in_part_is_lowered_by_the_next_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = FenceMechanism().prepare(view(), tmp_path).share_dir / "limits"
+    with monkeypatch.context() as full:
+        full.setattr(regions, "write_limits", _fill_disk)
+        with pytest.raises(OSError, match="No space"):
+            FenceMechanism().weaken_level("al-1", "its mounts were refused", tmp_path)
+    FenceMechanism().weaken_level("al-1", "its mounts were refused", tmp_path)
+    assert read_limits(limits).level == "advisory"
+    assert FenceMechanism().observe(tmp_path)["al-1"].problem == ""
+    assert find_fenced_files("al-1", tmp_path) is not None
+
+
+def _fill_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_damaged_note_is_prepared_anew(tmp_path: Path) -> None:
+    folder = FenceMechanism().prepare(view(), tmp_path).share_dir.parent
+    (folder / "note.json").write_text("{")
+    FenceMechanism().prepare(view(), tmp_path)
+    assert find_fenced_files("al-1", tmp_path) is not None
+
+
+def refuse_late_resize(fence: FenceMechanism, state_dir: Path) -> None:
+    fence.resize(view(milli=100, generation=2), state_dir)
+
+
+def refuse_late_release(fence: FenceMechanism, state_dir: Path) -> None:
+    fence.unprepare("al-1", 2, state_dir)
+
+
+@pytest.mark.parametrize("call", [refuse_late_resize, refuse_late_release])
+def test_a_late_call_leaves_a_neighbours_part_of_a_period(
+    tmp_path: Path, call: Callable[[FenceMechanism, Path], None]
+) -> None:
+    fence = FenceMechanism()
+    fence.prepare(view(milli=500), tmp_path)
+    fence.prepare(view("al-0", milli=100), tmp_path)
+    with pytest.raises(StaleGeneration):
+        call(fence, tmp_path)
+    beside = fence.prepare(view("al-2", milli=300), tmp_path).share_dir / "limits"
+    assert read_limits(beside).devices[0].duty_offset_milli == 600
+
+
+def test_the_driver_that_a_job_began_with_is_known_after_it_was_replaced(tmp_path: Path) -> None:
+    simulated = find_simulated_libraries()
+    assert simulated is not None
+    library = tmp_path / "root/usr/lib/libcuda.so.1"
+    library.parent.mkdir(parents=True)
+    shutil.copy(simulated / "libcuda.so.1", library)
+    card = replace(CARDS[0], simulated=False)
+    seat = JobSeat(container=True, driver_root=tmp_path / "root")
+    job = view(granted=(GrantedDevice(card, 300, GIB),), seat=seat, machine=None)
+    fence = FenceMechanism()
+    fence.prepare(job, tmp_path)
+    inode = library.stat().st_ino
+    shutil.copy(library, library.with_name("new"))
+    library.with_name("new").replace(library)
+    fence.resize(replace(job, generation=4), tmp_path)
+    files = find_fenced_files("al-1", tmp_path)
+    assert files is not None
+    assert inode in files.drivers
+    assert inode not in list_known_drivers(tmp_path, seat.driver_root)

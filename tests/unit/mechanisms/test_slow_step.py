@@ -76,6 +76,12 @@ def test_the_command_counts_as_running_after_its_parent_was_killed(tmp_path: Pat
     assert len(list_runs(tmp_path)) == 2
 
 
+def test_a_command_that_is_not_installed_ends_its_step(tmp_path: Path) -> None:
+    command = [str(tmp_path / "reset-tool"), "--gpu-reset"]
+    result = await_result(lambda: run_slow_step(tmp_path, "reset", command, "the card is reset"))
+    assert result == StepResult(127, f"{command[0]}: No such file or directory\n")
+
+
 def test_a_step_that_is_forgotten_runs_anew(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
 

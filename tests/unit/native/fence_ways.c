@@ -5,6 +5,9 @@
    contexts  N contexts, kernels of 2 ms in the last
    threads   N threads one after another, each a kernel of 1 ms in its own default stream; then kernels of 500 us in a stream
    capture   a thread captures graphs of N kernels all the time, another launches kernels of 20 us to 5 ms
+   ended     threads one after another, N kernels of 200 us in the default stream of each, which ends while they run
+   own       in the thread's default stream rows of N kernels of 20 or 180 us, and a pause before what runs is over
+   destroyed streams one after another, N kernels of 200 us in each, destroyed while they run
    vary      kernels of 20 us, each tenth on average of 10 ms, waited for each N (0: each 64)
    Prints one line of JSON: the GPU time of what was launched meanwhile, how long it took until it was done, and graphs captured. */
 #include <dlfcn.h>
@@ -25,7 +28,7 @@ typedef struct graph *Graph;
 static int (*cuInit)(unsigned), (*cuCtxCreate_v2)(Context *, unsigned, int), (*cuCtxSynchronize)(void), (*cuCtxSetCurrent)(Context);
 static int (*cuModuleLoadData)(Module *, const void *), (*cuModuleGetFunction)(Function *, Module, const char *);
 static int (*cuLaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **, void **);
-static int (*cuStreamCreate)(Stream *, unsigned), (*cuStreamSynchronize)(Stream);
+static int (*cuStreamCreate)(Stream *, unsigned), (*cuStreamSynchronize)(Stream), (*cuStreamDestroy_v2)(Stream);
 static int (*cuStreamBeginCapture_v2)(Stream, int), (*cuStreamEndCapture)(Stream, Graph *), (*cuGraphGetNodes)(Graph, void *, size_t *);
 static int (*cuGraphDestroy)(Graph);
 
@@ -61,6 +64,7 @@ static void load(void)
         exit(3);
     LOAD(cuInit), LOAD(cuCtxCreate_v2), LOAD(cuCtxSynchronize), LOAD(cuCtxSetCurrent), LOAD(cuModuleLoadData);
     LOAD(cuModuleGetFunction), LOAD(cuLaunchKernel), LOAD(cuStreamCreate), LOAD(cuStreamSynchronize), LOAD(cuGraphDestroy);
+    LOAD(cuStreamDestroy_v2);
     LOAD(cuStreamBeginCapture_v2), LOAD(cuStreamEndCapture), LOAD(cuGraphGetNodes);
 }
 
@@ -127,6 +131,38 @@ static void threads(unsigned n)
     }
 }
 
+static void *launch_some(void *count)
+{
+    TRY(cuCtxSetCurrent(context));
+    for (uintptr_t i = 0; i < (uintptr_t)count; i++)
+        launch(per_thread, 200000);
+    return NULL;
+}
+
+static void ended(unsigned n)
+{
+    pthread_t thread;
+    for (unsigned round = 1; now_ns() < end_ns; round++) {
+        TRY(pthread_create(&thread, NULL, launch_some, (void *)(uintptr_t)n));
+        TRY(pthread_join(thread, NULL));
+        if (round % 8 == 0)
+            TRY(cuCtxSynchronize());
+    }
+}
+
+static void own(unsigned n)
+{
+    unsigned seed = 1;
+    struct timespec pause = {0, 200000};
+    for (unsigned round = 1; now_ns() < end_ns; round++) {
+        for (unsigned i = 0; i < n; i++)
+            launch(per_thread, rand_r(&seed) % 2 ? 20000 : 180000);
+        nanosleep(&pause, NULL);
+        if (round % 8 == 0)
+            TRY(cuCtxSynchronize());
+    }
+}
+
 static void *launch_meanwhile(void *unused)
 {
     unsigned seed = 1;
@@ -170,6 +206,20 @@ static void capture(unsigned n)
     TRY(pthread_join(thread, NULL));
 }
 
+/* No more than a few streams are unfinished at one time: the last launch of each is waited for later. */
+static void destroyed(unsigned n)
+{
+    Stream stream;
+    for (unsigned round = 1; now_ns() < end_ns; round++) {
+        TRY(cuStreamCreate(&stream, 1));
+        for (unsigned i = 0; i < n; i++)
+            launch(stream, 200000);
+        TRY(cuStreamDestroy_v2(stream));
+        if (round % 8 == 0)
+            TRY(cuCtxSynchronize());
+    }
+}
+
 static void vary(unsigned n)
 {
     unsigned seed = 1;
@@ -187,7 +237,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(unsigned);
-    } way[] = {{"streams", streams}, {"contexts", contexts}, {"threads", threads}, {"capture", capture}, {"vary", vary}};
+    } way[] = {{"streams", streams}, {"contexts", contexts}, {"threads", threads}, {"capture", capture}, {"destroyed", destroyed}, {"ended", ended},
+             {"own", own}, {"vary", vary}};
     if (argc != 4)
         return 2;
     load();

@@ -41,7 +41,16 @@ def run(ways: Path, tmp_path: Path, arbiter: Arbiter, *arguments: object) -> Any
 
 
 @pytest.mark.parametrize(
-    ("way", "count"), [("streams", 1500), ("contexts", 40), ("threads", 200), ("vary", 8)]
+    ("way", "count"),
+    [
+        ("streams", 1500),
+        ("contexts", 40),
+        ("threads", 200),
+        ("destroyed", 2),
+        ("ended", 8),
+        ("own", 8),
+        ("vary", 8),
+    ],
 )
 def test_what_is_hard_to_measure_is_held(
     ways: Path, tmp_path: Path, arbiter: Arbiter, way: str, count: int

@@ -103,6 +103,7 @@ CUresult fence_cuVDPAUCtxCreate_v2(CUcontext *context, unsigned int flags, CUdev
 /* What is known of the context goes with it; `known` says whether the fence saw it made. */
 static CUresult destroyed(CUcontext context, const struct handle *handle, bool known, CUresult result)
 {
+    gate_context_ended(context, result == CUDA_SUCCESS);
     result = charge_freed(handle, known, result);
     if (result == CUDA_SUCCESS && known)
         account_contexts(handle->card, -1);
@@ -153,6 +154,8 @@ CUresult fence_cuCtxDetach(CUcontext context)
     if (!known || handle.count <= 1)
         gate_context_ending(context);
     CUresult result = fence_real.cuCtxDetach(context);
+    if (!known)
+        gate_context_ended(context, result == CUDA_SUCCESS);
     if (!known || result != CUDA_SUCCESS || handle.count <= 1)
         return fence_leave(known ? destroyed(context, &handle, known, result) : result);
     handle.count--;

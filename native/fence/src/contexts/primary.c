@@ -16,6 +16,14 @@ struct primary {
     bool charged;
     uint64_t bytes;
     CUcontext context; /* as a retain gave it */
+    uint32_t retained;  /* retains that were seen, less releases */
+};
+
+/* What a call does with a primary context. */
+enum effect {
+    MAKES,
+    RELEASES, /* ends it if it is the last that the context waits for */
+    ENDS
 };
 
 struct primaries {
@@ -52,25 +60,34 @@ struct change {
     int card;
     CUdevice device;
     bool reserved;
+    CUcontext ending; /* the gate was told that it ends; NULL: it was not */
 };
 
-/* Reserves the cost where the context is not charged yet and `makes` says that the call may make it. */
-static CUresult begin(struct change *change, CUdevice device, bool makes)
+/* A release while others hold the context leaves it as it is: its work runs on and is measured. */
+static bool may_end(const struct primary *primary, enum effect effect)
+{
+    return primary->context && (effect == ENDS || (effect == RELEASES && primary->retained <= 1));
+}
+
+/* Reserves the cost where the context is not charged yet and the call may make it. */
+static CUresult begin(struct change *change, CUdevice device, enum effect effect)
 {
     *change = (struct change){.card = CARD_NONE, .device = device};
     if (!fence_ready())
         return CUDA_ERROR_SYSTEM_NOT_READY;
     change->card = card_of_device(device);
-    if (change->card == CARD_FOREIGN && makes)
+    if (change->card == CARD_FOREIGN && effect == MAKES)
         return CUDA_ERROR_DEVICE_UNAVAILABLE;
     if (change->card < 0)
         return CUDA_SUCCESS;
     if (!(change->all = lock_primaries()))
         return CUDA_ERROR_OUT_OF_MEMORY;
     change->primary = &change->all->card[change->card];
-    if (!makes && change->primary->context)
-        gate_context_ending(change->primary->context);
-    if (change->primary->charged || !makes)
+    if (may_end(change->primary, effect)) {
+        change->ending = change->primary->context;
+        gate_context_ending(change->ending);
+    }
+    if (change->primary->charged || effect != MAKES)
         return CUDA_SUCCESS;
     change->primary->bytes = fence_state.region.limits->device[change->card].context_bytes;
     change->reserved = reserve_memory(change->card, change->primary->bytes);
@@ -101,6 +118,8 @@ static CUresult end(struct change *change, CUresult result, bool ended)
     if (!change->all)
         return result;
     bool active = is_active(change->device);
+    if (change->ending)
+        gate_context_ended(change->ending, !active || (ended && result == CUDA_SUCCESS));
     if (active && !change->primary->charged && change->reserved)
         charge_new(change);
     else if (change->reserved)
@@ -118,12 +137,21 @@ CUresult fence_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     struct change change;
     if (!fence_enter())
         return fence_real.cuDevicePrimaryCtxRetain(context, device);
-    CUresult result = begin(&change, device, true);
+    CUresult result = begin(&change, device, MAKES);
     if (result == CUDA_SUCCESS)
         result = fence_real.cuDevicePrimaryCtxRetain(context, device);
-    if (result == CUDA_SUCCESS && change.primary)
+    if (result == CUDA_SUCCESS && change.primary) {
         change.primary->context = *context;
+        change.primary->retained++;
+    }
     return fence_leave(end(&change, result, false));
+}
+
+static CUresult released(struct change *change, CUresult result)
+{
+    if (result == CUDA_SUCCESS && change->primary && change->primary->retained)
+        change->primary->retained--;
+    return end(change, result, false);
 }
 
 CUresult fence_cuDevicePrimaryCtxRelease_v2(CUdevice device)
@@ -131,10 +159,10 @@ CUresult fence_cuDevicePrimaryCtxRelease_v2(CUdevice device)
     struct change change;
     if (!fence_enter())
         return fence_real.cuDevicePrimaryCtxRelease_v2(device);
-    CUresult result = begin(&change, device, false);
+    CUresult result = begin(&change, device, RELEASES);
     if (result == CUDA_SUCCESS)
         result = fence_real.cuDevicePrimaryCtxRelease_v2(device);
-    return fence_leave(end(&change, result, false));
+    return fence_leave(released(&change, result));
 }
 
 CUresult fence_cuDevicePrimaryCtxRelease(CUdevice device)
@@ -142,10 +170,10 @@ CUresult fence_cuDevicePrimaryCtxRelease(CUdevice device)
     struct change change;
     if (!fence_enter())
         return fence_real.cuDevicePrimaryCtxRelease(device);
-    CUresult result = begin(&change, device, false);
+    CUresult result = begin(&change, device, RELEASES);
     if (result == CUDA_SUCCESS)
         result = fence_real.cuDevicePrimaryCtxRelease(device);
-    return fence_leave(end(&change, result, false));
+    return fence_leave(released(&change, result));
 }
 
 CUresult fence_cuDevicePrimaryCtxReset_v2(CUdevice device)
@@ -153,7 +181,7 @@ CUresult fence_cuDevicePrimaryCtxReset_v2(CUdevice device)
     struct change change;
     if (!fence_enter())
         return fence_real.cuDevicePrimaryCtxReset_v2(device);
-    CUresult result = begin(&change, device, false);
+    CUresult result = begin(&change, device, ENDS);
     if (result == CUDA_SUCCESS)
         result = fence_real.cuDevicePrimaryCtxReset_v2(device);
     return fence_leave(end(&change, result, true));
@@ -164,7 +192,7 @@ CUresult fence_cuDevicePrimaryCtxReset(CUdevice device)
     struct change change;
     if (!fence_enter())
         return fence_real.cuDevicePrimaryCtxReset(device);
-    CUresult result = begin(&change, device, false);
+    CUresult result = begin(&change, device, ENDS);
     if (result == CUDA_SUCCESS)
         result = fence_real.cuDevicePrimaryCtxReset(device);
     return fence_leave(end(&change, result, true));
@@ -175,20 +203,20 @@ CUresult fence_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc wanted, CUd
     struct change change;
     if (!fence_enter())
         return fence_real.cuGreenCtxCreate(green, wanted, device, flags);
-    CUresult result = begin(&change, device, true);
+    CUresult result = begin(&change, device, MAKES);
     if (result == CUDA_SUCCESS)
         result = fence_real.cuGreenCtxCreate(green, wanted, device, flags);
     return fence_leave(end(&change, result, false));
 }
 
-/* A green context keeps its device to itself: after it all cards' primaries are looked at. */
+/* A green context keeps its device to itself: after it all cards' primaries are looked at. One that lives is not touched. */
 static void settle_all(void)
 {
     struct change change;
     int count = 0;
     fence_real.cuDeviceGetCount(&count);
     for (CUdevice device = 0; device < count; device++)
-        if (begin(&change, device, false) == CUDA_SUCCESS)
+        if (!is_active(device) && begin(&change, device, ENDS) == CUDA_SUCCESS)
             end(&change, CUDA_SUCCESS, false);
 }
 

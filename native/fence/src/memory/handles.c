@@ -132,6 +132,31 @@ bool handles_find(enum handle_kind kind, uint64_t key, struct handle *out)
     return look_up(kind, key, out, false);
 }
 
+static const struct handle *covering_in(const struct shard *shard, enum handle_kind kind, uint64_t address)
+{
+    for (uint32_t at = 0; at < shard->room; at++) {
+        const struct handle *place = &shard->place[at];
+        if (place->kind == kind && place->key <= address && address - place->key < place->bytes)
+            return place;
+    }
+    return NULL;
+}
+
+bool handles_find_covering(enum handle_kind kind, uint64_t address, struct handle *out)
+{
+    struct shard *all = all_shards();
+    bool found = false;
+    for (uint32_t i = 0; all && !found && i < SHARDS; i++) {
+        pthread_mutex_lock(&all[i].lock);
+        const struct handle *place = covering_in(&all[i], kind, address);
+        found = place != NULL;
+        if (found)
+            *out = *place;
+        pthread_mutex_unlock(&all[i].lock);
+    }
+    return found;
+}
+
 /* Removing moves others into the place, so it is looked at again. */
 static void sweep(struct shard *shard, void *context, void (*gone)(const struct handle *handle))
 {

@@ -33,6 +33,8 @@ bool handles_add(const struct handle *handle);
 /* Takes the handle out. A free takes it out before the driver frees, since afterwards another thread may get the same key. */
 bool handles_take(enum handle_kind kind, uint64_t key, struct handle *out);
 bool handles_find(enum handle_kind kind, uint64_t key, struct handle *out);
+/* The handle of that kind whose `bytes` from its key on hold the address. Looks at all handles: for rare calls. */
+bool handles_find_covering(enum handle_kind kind, uint64_t address, struct handle *out);
 
 /* Takes out everything that ended with a context, one at a time under `gone`, which must not use handles. */
 void handles_sweep(void *context, void (*gone)(const struct handle *handle));

@@ -156,7 +156,7 @@ CUresult fence_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *key, vo
     CUresult result = fence_real.cuMemRetainAllocationHandle(key, address);
     if (result == CUDA_SUCCESS && fence_ready() && lock_vmm()) {
         struct piece *piece = piece_of(*key);
-        if (!piece && handles_find(HANDLE_MAPPING, (uint64_t)(uintptr_t)address, &mapping)) {
+        if (!piece && handles_find_covering(HANDLE_MAPPING, (uint64_t)(uintptr_t)address, &mapping)) {
             piece = mapping.object; /* its handles were all released: this is a new one */
             handles_add(&(struct handle){.key = *key, .kind = HANDLE_PHYSICAL, .card = piece->card, .object = piece});
         }

@@ -52,6 +52,12 @@ CUevent take_event(struct completion *h, CUcontext context)
     return event;
 }
 
+static void wake_waiters(struct limiter_card *card)
+{
+    if (atomic_load(&card->slot->waiters))
+        syscall(SYS_futex, &card->grant->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 static void settle(struct completion *h, struct limiter_card *cards, const struct submitted_batch *batch)
 {
     struct event_context *c = context_of(h, batch->context);
@@ -60,8 +66,7 @@ static void settle(struct completion *h, struct limiter_card *cards, const struc
     give_back_event(c, batch->start);
     give_back_event(c, batch->end);
     limiter_settle(card, &batch->it, used);
-    if (atomic_load(&card->slot->waiters))
-        syscall(SYS_futex, &card->grant->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    wake_waiters(card);
 }
 
 /* --- batches --- */
@@ -69,6 +74,8 @@ static void settle(struct completion *h, struct limiter_card *cards, const struc
 /* When to ask for this batch (again); 0: it is over. */
 static uint64_t ask(const struct submitted_batch *batch, uint64_t now)
 {
+    if (batch->is_ending)
+        return NEVER;
     if (now < batch->it.due_ns && !batch->end)
         return batch->it.due_ns;
     if (!batch->end || fence_real.cuEventQuery(batch->end) != CUDA_ERROR_NOT_READY)
@@ -182,18 +189,45 @@ void completion_context_ending(struct completion *h, struct limiter_card *cards,
     uint32_t kept = 0;
     pthread_mutex_lock(&h->lock);
     for (uint32_t i = 0; i < h->count; i++) {
-        const struct submitted_batch *batch = &h->pending[i];
-        if (batch->context != context)
-            h->pending[kept++] = *batch;
-        else if (batch->end && fence_real.cuEventQuery(batch->end) == CUDA_SUCCESS)
+        struct submitted_batch *batch = &h->pending[i];
+        if (batch->context == context && batch->end && fence_real.cuEventQuery(batch->end) == CUDA_SUCCESS) {
             settle(h, cards, batch);
-        else
-            limiter_settle(&cards[batch->card], &batch->it, batch->it.mean_ns);
+            continue;
+        }
+        if (batch->context == context) {
+            batch->start = batch->end = NULL;
+            batch->is_ending = true;
+        }
+        h->pending[kept++] = *batch;
     }
     h->count = kept;
     for (uint32_t i = 0; i < COMPLETION_CONTEXTS; i++)
         if (h->context[i].context == context)
             h->context[i].context = NULL; /* its events end with it */
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void settle_ended(struct limiter_card *card, struct submitted_batch *batch, bool is_over)
+{
+    struct limiter_batch *it = &batch->it;
+    uint64_t now = fence_now_ns(), span = now - it->opened_ns;
+    it->used_ns = span > it->idle_ns ? span - it->idle_ns : 0;
+    limiter_settle(card, it, is_over ? measure_batch(NULL, card, batch, now) : it->mean_ns);
+    wake_waiters(card);
+}
+
+void completion_context_ended(struct completion *h, struct limiter_card *cards, CUcontext context, bool is_over)
+{
+    uint32_t kept = 0;
+    pthread_mutex_lock(&h->lock);
+    for (uint32_t i = 0; i < h->count; i++) {
+        struct submitted_batch *batch = &h->pending[i];
+        if (batch->is_ending && batch->context == context)
+            settle_ended(&cards[batch->card], batch, is_over);
+        else
+            h->pending[kept++] = *batch;
+    }
+    h->count = kept;
     pthread_mutex_unlock(&h->lock);
 }
 

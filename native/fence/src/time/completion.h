@@ -25,6 +25,7 @@ struct submitted_batch {
     uint64_t stream_key;
     uint64_t recorded_ns; /* the start event was recorded then or later; 0: not known */
     int card;
+    bool is_ending; /* its context is being destroyed, with its events */
 };
 
 /* Events to use again, and where the context's GPU time is on the host's clock. */
@@ -72,7 +73,10 @@ static inline bool completion_is_behind(const struct completion *h)
 
 /* There is something new to look at. */
 void completion_ring(struct completion *h);
+/* Before a context is destroyed: settles what is over there, and keeps the rest without its events until the driver's call has
+   returned. Then that is settled by the clock, since the driver waits for it or ends it (`is_over`), or by its mean. */
 void completion_context_ending(struct completion *h, struct limiter_card *cards, CUcontext context);
+void completion_context_ended(struct completion *h, struct limiter_card *cards, CUcontext context, bool is_over);
 /* The process ends: the driver must not be asked any more. */
 void completion_end(struct completion *h);
 

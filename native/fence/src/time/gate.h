@@ -38,6 +38,7 @@ struct gate {
     struct gate_stream stream[GATE_STREAMS];
     struct gate_stream overflow[FENCE_MAX_DEVICES];
     pthread_mutex_t outside;    /* held while a stream is asked by a thread that does not launch into it */
+    _Atomic uint64_t unseen_until_ns[FENCE_MAX_DEVICES]; /* when all that was closed unseen is expected to be done */
     _Atomic uint32_t captures; /* active in the process */
     _Atomic uint64_t taken[GATE_STREAMS / 64]; /* entries that are not free, a bit each */
     struct completion completion;
@@ -63,8 +64,10 @@ struct gate_stream *gate_find(struct gate *g, CUstream stream);
 struct gate_stream *gate_known(struct gate *g, CUstream stream);
 /* Its handle may be another stream's from now on. */
 void gate_stream_ended(CUstream stream);
-/* Before the driver destroys a context: its events and streams are not touched any more. */
+/* Before the driver destroys a context: its events and streams are not touched any more. Afterwards what ran there is settled: it is
+   over (`is_over`), or the context lives on. */
 void gate_context_ending(CUcontext context);
+void gate_context_ended(CUcontext context, bool is_over);
 
 /* Before and after the host waits for this stream, or (NULL) for whatever is in the current context. */
 uint64_t gate_wait_begins(const CUstream *stream);
@@ -82,6 +85,8 @@ void gate_origin_ended(struct gate *g, struct gate_stream *s);
 CUevent gate_record(struct gate *g, struct gate_stream *s);
 bool gate_is_busy(struct gate *g, const struct gate_stream *s);
 void gate_close(struct gate *g, struct gate_stream *s, enum limiter_close how, uint64_t now);
+/* The same where nothing can be asked of the stream. */
+void gate_close_unseen(struct gate *g, struct gate_stream *s, uint64_t now);
 /* Hands a batch over to be seen finished, and starts the thread for that where there is none. */
 void gate_push(struct gate *g, const struct submitted_batch *batch);
 /* Closes the open batch behind its last launch, by a thread that may launch into the stream itself. */

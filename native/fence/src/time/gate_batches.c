@@ -39,6 +39,35 @@ void gate_close(struct gate *g, struct gate_stream *s, enum limiter_close how, u
     gate_push(g, &batch);
 }
 
+/* Such work is taken to run one after the other, since several threads that end have as many streams with work that waits. */
+static uint64_t line_up(_Atomic uint64_t *until, uint64_t opened, uint64_t mean)
+{
+    uint64_t seen = atomic_load(until), from;
+    do
+        from = seen > opened ? seen : opened;
+    while (!atomic_compare_exchange_weak(until, &seen, from + mean));
+    return from;
+}
+
+/* By a thread that cannot ask about the stream, or when the stream cannot take an event any more. What is expected to run still is
+   settled by its mean when it is due, however long ago it was launched. */
+void gate_close_unseen(struct gate *g, struct gate_stream *s, uint64_t now)
+{
+    if (limiter_opens(&s->batches) || now >= s->batches.busy_until_ns) {
+        gate_close(g, s, limiter_flush(&s->batches, false, now), now);
+        return;
+    }
+    struct submitted_batch batch = {.start = s->start, .context = s->context, .card = s->card};
+    struct limiter_batch *it = &batch.it;
+    batch.it = limiter_take(&s->batches, now);
+    it->opened_ns = line_up(&g->unseen_until_ns[s->card], it->opened_ns, it->mean_ns);
+    it->due_ns = it->opened_ns + it->mean_ns;
+    it->used_ns = it->mean_ns;
+    it->idle_ns = it->gaps = 0;
+    s->start = NULL;
+    gate_push(g, &batch);
+}
+
 /* A capture in global mode forbids the question to every thread that does not say RELAXED. */
 bool gate_is_busy(struct gate *g, const struct gate_stream *s)
 {
@@ -72,7 +101,7 @@ bool gate_flush_stale(struct gate *g, struct gate_stream *s, uint64_t now)
     CUcontext before;
     bool is_nameless = s->stream == CU_STREAM_PER_THREAD;
     if (is_nameless || fence_real.cuCtxPushCurrent_v2(s->context) != CUDA_SUCCESS) {
-        gate_close(g, s, limiter_flush(&s->batches, false, now), now);
+        gate_close_unseen(g, s, now);
         return true;
     }
     bool flushed = gate_flush_from_outside(g, s, now);

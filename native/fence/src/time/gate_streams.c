@@ -170,25 +170,28 @@ struct gate_stream *gate_find(struct gate *g, CUstream stream)
     return enter(g, key, stream, context);
 }
 
-/* The entry is free again. What is open in it is taken for over: no event can be recorded any more. */
-static void leave(struct gate *g, struct gate_stream *s)
+/* The entry is free again. `is_alive`: its stream still takes an event behind what runs there. */
+static void leave(struct gate *g, struct gate_stream *s, bool is_alive)
 {
     uint64_t now = fence_now_ns();
     stream_lock_take(&s->lock);
-    gate_close(g, s, limiter_flush(&s->batches, false, now), now);
+    if (is_alive)
+        gate_flush(g, s, now);
+    gate_close_unseen(g, s, now);
     gate_origin_ended(g, s);
     mark(g, s, false);
     atomic_store(&s->key, 0);
     stream_lock_leave(&s->lock);
 }
 
+/* Runs in the thread itself, but what the driver keeps of the thread may be gone already: it is not asked. */
 static void thread_ended(void *thread)
 {
     struct gate *g = gate();
     for (uint32_t i = 0; g && i < GATE_STREAMS; i++) {
         struct gate_stream *s = &g->stream[i];
         if (atomic_load(&s->key) && s->stream == CU_STREAM_PER_THREAD && s->thread == thread)
-            leave(g, s);
+            leave(g, s, false);
     }
 }
 
@@ -197,7 +200,7 @@ void gate_stream_ended(CUstream stream)
     struct gate *g = gate();
     struct gate_stream *s = g ? look_up(g, (uint64_t)(uintptr_t)stream) : NULL;
     if (s)
-        leave(g, s);
+        leave(g, s, true);
 }
 
 void gate_context_ending(CUcontext context)
@@ -205,7 +208,14 @@ void gate_context_ending(CUcontext context)
     struct gate *g = gate();
     for (uint32_t i = 0; g && i < GATE_STREAMS; i++)
         if (atomic_load(&g->stream[i].key) && g->stream[i].context == context)
-            leave(g, &g->stream[i]);
+            leave(g, &g->stream[i], false);
     if (g)
         completion_context_ending(&g->completion, g->card, context);
+}
+
+void gate_context_ended(CUcontext context, bool is_over)
+{
+    struct gate *g = gate();
+    if (g)
+        completion_context_ended(&g->completion, g->card, context, is_over);
 }

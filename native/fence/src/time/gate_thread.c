@@ -19,6 +19,13 @@ static uint64_t sooner(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Only the thread of a nameless stream can ask for more than the mean of what it launched, so it is left the time for that. */
+static uint64_t stale_at(const struct gate_stream *s)
+{
+    bool is_nameless = s->stream == CU_STREAM_PER_THREAD;
+    return is_nameless ? s->batches.busy_until_ns + LIMITER_STALE_NS : limiter_stale_at(&s->batches);
+}
+
 /* When the open batch of a stream would be stale; closes it if it is. Never waits for a stream that is being launched into. */
 static uint64_t close_if_stale(struct gate *g, struct gate_stream *s, uint64_t now)
 {
@@ -26,7 +33,7 @@ static uint64_t close_if_stale(struct gate *g, struct gate_stream *s, uint64_t n
     if (!stream_lock_try(&s->lock))
         return now + LIMITER_STALE_NS;
     if (!limiter_opens(&s->batches))
-        due = limiter_stale_at(&s->batches);
+        due = stale_at(s);
     if (due <= now) {
         gate_flush_stale(g, s, now); /* while a capture is active it is not: the end of the capture rings */
         due = COMPLETION_NEVER;

@@ -47,8 +47,8 @@ class JobLogs(Protocol):
     def read(self, job: str, offset: int, limit: int) -> LogChunk | None:
         """Read a piece of a log; None if the job has none."""
 
-    async def wait_for_change(self, job: str, seconds: float) -> None:
-        """Wait until the log grows, or the time is over."""
+    async def wait_for_change(self, job: str, known: int, seconds: float) -> None:
+        """Wait until the log is longer than `known` bytes, or the time is over."""
 
 
 @router.get(
@@ -137,6 +137,7 @@ class LogReader:
             left = deadline - time.monotonic()
             if now.state in ENDED or left <= 0 or (chunk is not None and chunk.data):
                 return _build_answer(now, chunk, offset, self._limit)
+            known = 0 if chunk is None else chunk.next_offset
             notifier = self.request.app.state.store.notifier
             with notifier.subscribe(build_topic(now.id)) as ticket:
                 # Read again after the subscription: a job that has ended in between announces
@@ -145,7 +146,8 @@ class LogReader:
                 if again.generation == now.generation:
                     async with wait_idle(self.request):
                         await _wait_for_first(
-                            self._source.wait_for_change(now.id, left), ticket.wait_for_commit(left)
+                            self._source.wait_for_change(now.id, known, left),
+                            ticket.wait_for_commit(left),
                         )
 
     def _read_part(self, job: JobOut, offset: int, first: int, end: int) -> LogOut:

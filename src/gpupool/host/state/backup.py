@@ -24,7 +24,12 @@ from gpupool.base.errors import BackupUnusable, GpupoolError, StateUnusable
 from gpupool.base.settings import PoolPaths
 from gpupool.host.settings.options import HostOptions
 from gpupool.host.settings.secret_key import find_key_file
-from gpupool.host.state.backup_key import BackupKey, find_source_keys, place_keys
+from gpupool.host.state.backup_key import (
+    BackupKey,
+    find_source_keys,
+    open_existing,
+    place_keys,
+)
 from gpupool.host.state.directory import PoolMarker, StateDir, parse_marker, read_marker
 from gpupool.server.migrate import prepare_database
 from gpupool.server.schema import metadata
@@ -128,6 +133,10 @@ def _create_pool(source: Path, options: HostOptions) -> str:
                 copy_rows(sqlite_url(copy), made.store, made.pool_id)
             lacks = place_keys(copy, keys, key_file)
         state.write_marker(made)
+    except BaseException:
+        # The restore can be repeated with the same directory.
+        state.abandon_new_pool()
+        raise
     finally:
         state.close()
     return (
@@ -146,7 +155,7 @@ def _read_source(source: Path) -> tuple[PoolMarker, Path]:
             )
         return found, PoolPaths(source).database
     try:
-        connection = sqlite3.connect(f"file:{source}?mode=ro", uri=True)
+        connection = open_existing(source, "ro")
         try:
             (text,) = connection.execute(f"SELECT marker FROM {_TABLE}").fetchone()
         finally:
@@ -191,7 +200,9 @@ def _renew_epoch(connection: sqlite3.Connection) -> None:
 
 def _copy_file(source: Path, target: Path) -> None:
     """Make a consistent copy, also of a database in use."""
-    connection = sqlite3.connect(source)
+    if not source.exists():
+        raise StateUnusable(f"{source} is gone", hint="put a saved copy of it in its place")
+    connection = open_existing(source, "rw")
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         copy_database(connection, target)

@@ -67,13 +67,22 @@ def read_stored_key_id(database: Path) -> str | None:
     return None if row is None else str(row[0])
 
 
+def open_existing(path: Path, mode: str) -> sqlite3.Connection:
+    """Open a database that is there; SQLite would make an empty one in place of a lost one.
+
+    Args:
+        mode: "ro" or "rw" (sqlite.org/uri.html).
+    """
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
+
+
 def find_source_keys(source: Path) -> str | None:
     """Return the keys that come with a backup or a copied state directory; None: none do."""
     if source.is_dir():
         # The environment names the new pool's file, not the old one's.
         path = find_key_file({}, PoolPaths(source))
         return path.read_text(encoding="ascii") if path.exists() else None
-    connection = sqlite3.connect(f"file:{source}?mode=ro", uri=True)
+    connection = open_existing(source, "ro")
     try:
         columns = connection.execute("SELECT name FROM pragma_table_info('gpupool_backup')")
         if (_KEYS,) not in columns.fetchall():

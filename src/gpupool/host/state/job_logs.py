@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gpupool.agent.supervisor.job_log import log_files, read_log
+from gpupool.agent.supervisor.job_log import log_end, log_files, read_log
 from gpupool.allocations.routes.logs import LogChunk
 from gpupool.host.state.file_watch import await_directory_change
 
@@ -32,10 +32,14 @@ class LocalLogs:
             return None
         return LogChunk(chunk.data, chunk.offset, chunk.next_offset, chunk.dropped_bytes)
 
-    async def wait_for_change(self, job: str, seconds: float) -> None:
-        """Return when the job's directory changes, or after the time."""
+    async def wait_for_change(self, job: str, known: int, seconds: float) -> None:
+        """Return when the job's directory changes, or after the time.
+
+        At once where the log has bytes behind the `known` ones already.
+        """
+        directory = self._jobs / job
         try:
-            await await_directory_change(self._jobs / job, seconds)
+            await await_directory_change(directory, seconds, lambda: log_end(directory) > known)
         except FileNotFoundError:
             # The directory is not there yet. The caller also waits for the job's next state.
             await asyncio.sleep(seconds)

@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -275,7 +276,12 @@ def list_known_drivers(state_dir: Path, root: Path = Path("/")) -> frozenset[int
     """
     ours = (state_dir / "fence").glob(f"*/*/{CUDA}")
     drivers = find_installed_driver(root=root).files.get(CUDA, ())
-    return frozenset(path.stat().st_ino for path in (*ours, *drivers))
+    found = set()
+    for path in (*ours, *drivers):
+        # Another thread may make a directory, which gets its name when it is whole.
+        with suppress(FileNotFoundError):
+            found.add(path.stat().st_ino)
+    return frozenset(found)
 
 
 def _copy_library(source: Path, target: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import filecmp
 import re
 import shutil
+import threading
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, fin
 PLACE: Final = Path("hook") / "gpupool-hook"
 #: A version of glibc as an entry of a string table: between two NULs, or with a third number.
 _VERSION: Final = re.compile(rb"\0GLIBC_(\d+)\.(\d+)(?=[.\0])")
+_INSTALLING: Final = threading.Lock()
 
 
 def build_image_check(state_dir: Path, *, simulated: bool) -> tuple[str, ...]:
@@ -52,12 +54,14 @@ def _install_program(state_dir: Path) -> Path:
     # Replaced as a whole, and only if it differs: a runtime may be about to run it.
     source = _find_program()
     target = state_dir / PLACE
-    if not target.exists() or not filecmp.cmp(source, target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        new = target.with_suffix(".new")
-        shutil.copy2(source, new)
-        new.chmod(0o755)
-        new.replace(target)
+    # Containers start in several threads, and all would write the same new file.
+    with _INSTALLING:
+        if not target.exists() or not filecmp.cmp(source, target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            new = target.with_suffix(".new")
+            shutil.copy2(source, new)
+            new.chmod(0o755)
+            new.replace(target)
     return target
 
 

@@ -33,7 +33,7 @@ class GrowingLog:
         data = self.text[offset : offset + limit]
         return LogChunk(data, offset, offset + len(data), 0)
 
-    async def wait_for_change(self, _job: str, _seconds: float) -> None:
+    async def wait_for_change(self, _job: str, _known: int, _seconds: float) -> None:
         if not self.later:
             await asyncio.Event().wait()
         self.text = (self.text or b"") + self.later.pop(0)
@@ -102,12 +102,12 @@ class EndingLog(GrowingLog):
 
     house: House | None = None
 
-    async def wait_for_change(self, job: str, seconds: float) -> None:
+    async def wait_for_change(self, job: str, known: int, seconds: float) -> None:
         if not self.later:
             assert self.house is not None
             self.house.finish("a")
             return
-        await super().wait_for_change(job, seconds)
+        await super().wait_for_change(job, known, seconds)
 
 
 def stream(

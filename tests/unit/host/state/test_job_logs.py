@@ -46,6 +46,23 @@ def test_a_write_wakes_the_waiter_long_before_its_time(tmp_path: Path) -> None:
     assert asyncio.run(wait()) < 30
 
 
+def test_output_that_came_before_the_wait_ends_it_at_once(tmp_path: Path) -> None:
+    directory = tmp_path / "j-1"
+    directory.mkdir()
+    (directory / "log.0").write_bytes(b"first\n")
+    logs = LocalLogs(tmp_path)
+
+    async def wait(known: int, seconds: float) -> bool:
+        waiter = asyncio.create_task(logs.wait_for_change("j-1", known, seconds))
+        await asyncio.sleep(0)
+        is_over = waiter.done()
+        await waiter
+        return is_over
+
+    assert asyncio.run(wait(5, 60))
+    assert not asyncio.run(wait(6, 0.01))
+
+
 def test_waiting_for_a_quiet_directory_ends_with_its_time_and_for_a_missing_one_at_once(
     tmp_path: Path,
 ) -> None:

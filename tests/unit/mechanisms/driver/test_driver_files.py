@@ -196,3 +196,13 @@ def test_the_hosts_driver_is_known_also_where_its_root_is_mounted_elsewhere(
     driver = (root / "usr/lib64/libcuda.so.555.42").stat().st_ino
     assert driver in driver_files.list_known_drivers(tmp_path, root)
     assert driver not in driver_files.list_known_drivers(tmp_path)
+
+
+def test_a_library_that_is_renamed_meanwhile_hides_no_other(tmp_path: Path) -> None:
+    before = driver_files.list_known_drivers(tmp_path)
+    for name, target in (("made", sys.executable), ("made.new", tmp_path / "gone")):
+        library = tmp_path / "fence" / name / "lib/libcuda.so.1"
+        library.parent.mkdir(parents=True)
+        library.symlink_to(target)
+    found = driver_files.list_known_drivers(tmp_path)
+    assert found - before == {os.stat(sys.executable).st_ino}

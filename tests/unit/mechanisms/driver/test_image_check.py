@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+import gpupool_native
 from gpupool.base.errors import NativeMissing
 from gpupool.mechanisms.driver import image_check
 from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
@@ -70,3 +72,13 @@ def test_the_program_needs_nothing_of_the_host() -> None:
         ["readelf", "-lW", hook_path()], capture_output=True, text=True, check=True
     ).stdout
     assert "INTERP" not in listed
+
+
+def test_containers_that_start_at_once_all_find_the_whole_program(tmp_path: Path) -> None:
+    def install(number: int) -> str:
+        return image_check.build_image_check(tmp_path / str(number // 8), simulated=True)[0]
+
+    with ThreadPoolExecutor(8) as starts:
+        places = [Path(place) for place in starts.map(install, range(240))]
+    size = Path(gpupool_native.hook_path()).stat().st_size
+    assert {place.stat().st_size for place in places} == {size}
