@@ -73,7 +73,7 @@ def find_source_keys(source: Path) -> str | None:
         # The environment names the new pool's file, not the old one's.
         path = find_key_file({}, PoolPaths(source))
         return path.read_text(encoding="ascii") if path.exists() else None
-    connection = sqlite3.connect(f"file:{source}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
     try:
         columns = connection.execute("SELECT name FROM pragma_table_info('gpupool_backup')")
         if (_KEYS,) not in columns.fetchall():
