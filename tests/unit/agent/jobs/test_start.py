@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -11,14 +12,19 @@ from types import MappingProxyType
 
 import pytest
 
-from gpupool.agent.jobs import job_context, mechanism_selection, unknown_preparations
+from gpupool.agent.jobs import (
+    job_context,
+    mechanism_selection,
+    unknown_preparations,
+    worker_pool,
+)
 from gpupool.agent.jobs.checkpoint import JobDirectories
 from gpupool.agent.jobs.faults import ignore_step
 from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.jobs import Jobs
 from gpupool.agent.jobs.launch import LaunchSettings
 from gpupool.agent.supervisor.client import JobState, inspect_job
-from gpupool.base.errors import ProbeSuspended
+from gpupool.base.errors import ProbeSuspended, RequestRejection
 from gpupool.mechanisms import preparation
 from gpupool.mechanisms.contract import (
     AllocationView,
@@ -242,3 +248,68 @@ def test_a_stop_ends_a_job_whose_card_is_still_being_set_up(agent: Agent) -> Non
     assert end.reason == "stopped before it started"
     agent.mechanism.ready = True
     assert agent.list_states() == ["preparing", "not_started"]
+
+
+def test_a_heartbeat_in_the_first_step_of_a_start_ends_no_job(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered = threading.Event()
+    over = threading.Event()
+    prepare = agent.mechanism.prepare
+
+    def prepare_slowly(view: AllocationView, state_dir: Path) -> PreparedAllocation | NotYet:
+        entered.set()
+        over.wait(30)
+        return prepare(view, state_dir)
+
+    monkeypatch.setattr(agent.mechanism, "prepare", prepare_slowly)
+    agent.jobs.apply_work(make_work(["true"]))
+    assert entered.wait(30)
+    agent.jobs.retry_unfinished()
+    over.set()
+    until(lambda: agent.find_report("noticed"), "the notice")
+    agent.mechanism.ready = True
+    end = until(lambda: agent.find_report("ended") or agent.find_report("not_started"), "the end")
+    assert (end.state, end.exit_code) == ("ended", 0), end.reason
+
+
+def test_a_refused_start_whose_card_stays_set_up_is_ended_by_a_heartbeat(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_pool, "RETRY_SECONDS", 0.001)
+    failures = list[str]()
+
+    def refuse(view: AllocationView, state_dir: Path) -> PreparedAllocation:
+        raise RequestRejection("the card cannot be cut", hint="")
+
+    def keep_card(allocation: str, generation: int, state_dir: Path) -> None:
+        failures.append(allocation)
+        if len(failures) < 8:
+            raise OSError(errno.EBUSY, "the card is in use")
+
+    monkeypatch.setattr(agent.mechanism, "unprepare", keep_card)
+    agent.jobs.apply_work(make_work(["true"]))
+    until(lambda: agent.find_report("noticed"), "the notice")
+    monkeypatch.setattr(agent.mechanism, "prepare", refuse)
+
+    def beat() -> ReportIn | None:
+        agent.jobs.retry_unfinished()
+        return agent.find_report("ended")
+
+    end = until(beat, "the end")
+    assert end.reason == "the card cannot be cut"
+
+
+def test_a_directory_that_cannot_be_finished_holds_up_no_other_report(agent: Agent) -> None:
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work(["true"]))
+    end = until(lambda: agent.find_report("ended"), "the end")
+    directory = agent.root / "jobs/j-1"
+    # Nothing unlinks a directory, for root neither.
+    (directory / "spec.tmp").mkdir()
+    agent.jobs.confirm_report(end, is_stale=False)
+    assert (directory / "allocation.json").exists()
+    (directory / "spec.tmp").rmdir()
+    agent.jobs.retry_unfinished()
+    until(lambda: not agent.jobs.list_job_ids(), "the end of the record")
+    assert not (directory / "allocation.json").exists()
