@@ -32,6 +32,7 @@ from gpupool.agent.supervisor.client import (
 )
 from gpupool.agent.supervisor.job_log import log_end
 from gpupool.agent.supervisor.orphan_processes import reap_orphans, remove_cgroups
+from gpupool.agent.supervisor.run_directory import remove_run_directory
 from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.base.errors import DamagedRecord
 from gpupool.mechanisms.preparation import (
@@ -135,6 +136,9 @@ class JobFinisher:
         job = allocation.checkpoint.job
         directory = allocation.directory
         self._try_step(allocation, "its container stays behind", clear_container, directory, job)
+        # Here already: its user may have made many files in it, and the report of the end is
+        # confirmed under the lock of all jobs.
+        self._try_step(allocation, "its sockets stay behind", remove_run_directory, directory)
         self._try_step(allocation, "its last sample is lost", self._queue_last_sample, allocation)
         context.arbiter.remove_share(allocation.key)
         # A mechanism restores the card after the processes that use it.

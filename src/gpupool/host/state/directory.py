@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +18,7 @@ from gpupool.base.durable import write_durably
 from gpupool.base.errors import BadOption, PoolAlreadyRunning, StateNewer, StateUnusable
 from gpupool.base.room import check_room_for_new_pool, state_error
 from gpupool.base.settings import PoolPaths
+from gpupool.base.trees import remove_tree
 from gpupool.model.container import ContainerPolicy, parse_container_policy
 
 #: 2 since 0.2.0: 0.1.0 would write the marker again without what it does not know, so without TLS.
@@ -292,7 +292,7 @@ def _remove_files(paths: PoolPaths) -> list[str]:
                 if path.exists():
                     continue
             else:
-                shutil.rmtree(path)
+                remove_tree(path)
         else:
             path.unlink()
         removed.append(str(path))
