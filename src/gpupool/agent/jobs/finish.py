@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,10 @@ from gpupool.agent.supervisor.client import (
     BadSpec,
     ExitRecord,
     JobState,
-    SupervisorConnection,
+    NotRunning,
     SupervisorError,
     inspect_job,
+    stop_job,
 )
 from gpupool.agent.supervisor.job_log import log_end
 from gpupool.agent.supervisor.orphan_processes import reap_orphans, remove_cgroups
@@ -195,15 +197,18 @@ class JobFinisher:
             self._context.reach_step("directory-finished")
 
     def end_unreadable(self, directory: Path, damaged: DamagedRecord | None) -> None:
-        """End the job in a directory whose checkpoint cannot be read: it has no allocation."""
+        """End the job in a directory whose checkpoint cannot be read: it has no allocation.
+
+        Blocks for its grace at most, and longer only where the kernel holds its processes.
+        """
         log.error("%s", damaged)
         status = inspect_job(directory)
         try:
             if status.state is JobState.RUNNING:
-                with SupervisorConnection(directory) as connection:
-                    connection.stop(STOP_GRACE_SECONDS)
-                return  # its end is found by the next agent
-            if status.state is JobState.DIED:
+                # Waited for: the server hears that it is lost, and gives its cards to others.
+                with suppress(NotRunning):  # it ended between the two looks
+                    stop_job(directory, STOP_GRACE_SECONDS)
+            elif status.state is JobState.DIED:
                 reap_orphans(directory)
             self._context.directories.finish_job(directory.name)
         except (SupervisorError, BadSpec, OSError) as error:

@@ -23,7 +23,7 @@ from gpupool.agent.jobs.faults import ignore_step
 from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.jobs import Jobs
 from gpupool.agent.jobs.launch import LaunchSettings
-from gpupool.agent.supervisor.client import JobState, inspect_job
+from gpupool.agent.supervisor.client import JobState, inspect_job, log_end
 from gpupool.base.errors import ProbeSuspended, RequestRejection
 from gpupool.mechanisms import preparation
 from gpupool.mechanisms.contract import (
@@ -313,3 +313,25 @@ def test_a_directory_that_cannot_be_finished_holds_up_no_other_report(agent: Age
     agent.jobs.retry_unfinished()
     until(lambda: not agent.jobs.list_job_ids(), "the end of the record")
     assert not (directory / "allocation.json").exists()
+
+
+def test_a_job_whose_checkpoint_is_damaged_has_ended_before_it_is_lost(agent: Agent) -> None:
+    """Before, its cards were given to another job while it still had its grace."""
+    agent.mechanism.ready = True
+    patient = 'trap "sleep 0.3; exit 0" TERM; echo ready; while :; do sleep 0.01; done'
+    agent.jobs.apply_work(make_work(["sh", "-c", patient]))
+    until(lambda: agent.find_report("running"), "the start")
+    directory = agent.root / "jobs/j-1"
+    until(lambda: log_end(directory), "its trap")
+    agent.jobs.close()
+    agent.jobs.join(10)
+    (directory / "allocation.json").write_text("{")
+    next_one = Jobs(agent.jobs._context)
+    next_one.start()
+    try:
+        next_one.recover_jobs()
+        assert inspect_job(directory).state is JobState.ENDED
+        assert not (directory / "allocation.json").exists()
+    finally:
+        next_one.close()
+        next_one.join(10)
