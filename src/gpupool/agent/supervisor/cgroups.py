@@ -196,6 +196,16 @@ def list_members(path: Path) -> tuple[int, ...]:
         raise
 
 
+def list_all_members(path: Path) -> frozenset[int]:
+    """List the processes in a job's group and in those that the job made below it."""
+    return frozenset(pid for group in _list_tree(path) for pid in list_members(group))
+
+
+def _list_tree(path: Path) -> list[Path]:
+    """List a group and all below it, the lowest first; none where it does not exist."""
+    return [Path(folder) for folder, _names, _files in os.walk(path, topdown=False)]
+
+
 def write_control_file(path: Path, text: str) -> bool:
     """Write a control file of a group; False where there is none. Raises OSError."""
     try:
@@ -214,7 +224,7 @@ def _kill_members(path: Path) -> None:
         return
     frozen = write_control_file(path / "freezer.state", "FROZEN")  # so that none forks away
     try:
-        for pid in list_members(path):
+        for pid in list_all_members(path):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     finally:
@@ -223,7 +233,7 @@ def _kill_members(path: Path) -> None:
 
 
 def kill_members(paths: Iterable[str], *, timeout_seconds: float = 10.0) -> tuple[int, ...]:
-    """Kill every process in a job's groups. Idempotent; blocks until they are gone.
+    """Kill every process in a job's groups and below. Idempotent; blocks until they are gone.
 
     Args:
         paths: The job's groups.
@@ -239,7 +249,7 @@ def kill_members(paths: Iterable[str], *, timeout_seconds: float = 10.0) -> tupl
     while True:
         left: set[int] = set()
         for group in groups:
-            left.update(list_members(group))
+            left.update(list_all_members(group))
         if not left or time.monotonic() >= deadline:
             return tuple(sorted(left))
         for group in groups:
@@ -249,12 +259,17 @@ def kill_members(paths: Iterable[str], *, timeout_seconds: float = 10.0) -> tupl
 
 
 def remove_groups(paths: Iterable[str]) -> tuple[str, ...]:
-    """Remove a job's empty groups and return those that are not empty. Idempotent."""
+    """Remove a job's empty groups, with those that the job made below them. Idempotent.
+
+    Returns:
+        The groups that are not empty.
+    """
     left = []
     for path in paths:
         require_job_group(Path(path))
         try:
-            os.rmdir(path)
+            for group in _list_tree(Path(path)):
+                os.rmdir(group)
         except FileNotFoundError:
             continue
         except OSError:

@@ -122,7 +122,7 @@ def _await_ends(descriptors: list[int], deadline: float) -> None:
 def _kill_in_cgroups(spec: JobSpec, timeout_seconds: float) -> ReapResult:
     before: set[int] = set()
     for path in spec.cgroups:
-        before.update(cgroups.list_members(Path(path)))
+        before.update(cgroups.list_all_members(Path(path)))
     remaining = cgroups.kill_members(spec.cgroups, timeout_seconds=timeout_seconds)
     cgroups.remove_groups(spec.cgroups)
     return ReapResult(len(before - set(remaining)), remaining)

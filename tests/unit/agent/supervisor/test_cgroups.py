@@ -186,6 +186,30 @@ def test_every_member_is_killed_also_those_that_keep_forking(groups: tuple[str, 
     assert cgroups.kill_members(groups) == ()
 
 
+@pytest.mark.root
+@needs_root
+@needs_cgroups
+def test_members_of_groups_that_the_job_made_are_killed_and_the_groups_removed(
+    groups: tuple[str, ...],
+) -> None:
+    """Before, they lived on behind a supervisor that was killed, on cards given to others."""
+    inner = [Path(path) / "inner" for path in groups]
+    for path in inner:
+        (path / "deeper").mkdir(parents=True)
+    enter = "; ".join(f"echo $$ > {path}/deeper/cgroup.procs" for path in inner)
+    process = subprocess.Popen(["sh", "-c", f"{enter}; exec sleep 600"])
+    try:
+        while not all(cgroups.list_members(path / "deeper") for path in inner):
+            assert process.poll() is None
+        assert cgroups.remove_groups(groups) == groups, "a group with members stays"
+        assert cgroups.kill_members(groups) == ()
+        assert process.wait(SECONDS) == -9
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+    assert cgroups.remove_groups(groups) == ()
+
+
 def test_a_job_is_held_to_its_part_of_the_node_where_its_group_can_and_else_that_is_said(
     tmp_path: Path,
 ) -> None:
