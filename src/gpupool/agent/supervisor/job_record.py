@@ -93,7 +93,9 @@ def shell_code(exit_code: int | None, signal: int | None, errno: int | None) -> 
 def _read_pairs(path: Path, header: str) -> dict[str, str] | None:
     try:
         with path.open("rb") as file:
-            text = file.read(_LARGEST_RECORD).decode("utf-8", "surrogateescape")
+            # A message that names a long path may be cut in the middle of a letter, and a report
+            # holds none of a half.
+            text = file.read(_LARGEST_RECORD).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     first, _, rest = text.partition("\n")

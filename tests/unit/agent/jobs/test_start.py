@@ -335,3 +335,13 @@ def test_a_job_whose_checkpoint_is_damaged_has_ended_before_it_is_lost(agent: Ag
     finally:
         next_one.close()
         next_one.join(10)
+
+
+@pytest.mark.parametrize("command", ["/" + "ä" * 200, "/x" + "ä" * 200])
+def test_a_job_whose_long_command_is_cut_in_a_letter_ends(agent: Agent, command: str) -> None:
+    """Before, half a letter in the supervisor's message could not be reported: it kept its card."""
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work([command]))
+    end = until(lambda: agent.find_report("ended"), "the end")
+    assert end.exit_code == 127 or "too long" in end.reason
+    assert end.model_dump_json()
