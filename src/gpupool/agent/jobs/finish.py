@@ -152,8 +152,9 @@ class JobFinisher:
             generation = allocation.checkpoint.generation
             unprepare_allocation(mechanism, allocation.key, generation, context.state_dir)
         context.reach_step("unprepared")
-        allocation.enter_phase(JobPhase.ENDED)
+        # Nothing may fail from the change of the phase to the report.
         length = log_end(directory)
+        allocation.enter_phase(JobPhase.ENDED)
         context.queue_report(report.model_copy(update={"log_bytes": length}))
         context.announce_change()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -345,3 +346,23 @@ def test_a_job_whose_long_command_is_cut_in_a_letter_ends(agent: Agent, command:
     end = until(lambda: agent.find_report("ended"), "the end")
     assert end.exit_code == 127 or "too long" in end.reason
     assert end.model_dump_json()
+
+
+def test_an_end_whose_log_cannot_be_measured_is_reported_later(
+    agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before, it was not reported until the agent started again."""
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work(["sleep", "1000"]))
+    until(lambda: agent.find_report("running"), "the start")
+    unreadable = agent.root / "jobs/j-1" / f"log.{'9' * 16}"
+    unreadable.symlink_to("missing")
+    agent.jobs.apply_work(make_work(["sleep", "1000"], "stop"))
+    until(lambda: "No such file" in caplog.text, "the failure")
+    unreadable.unlink()
+
+    def beat() -> ReportIn | None:
+        agent.jobs.retry_unfinished()
+        return agent.find_report("ended")
+
+    assert until(beat, "the end").signal == signal.SIGTERM
