@@ -366,3 +366,15 @@ def test_an_end_whose_log_cannot_be_measured_is_reported_later(
         return agent.find_report("ended")
 
     assert until(beat, "the end").signal == signal.SIGTERM
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
+def test_a_name_of_a_command_writes_no_line_of_its_record(agent: Agent, mark: str) -> None:
+    """Before, it could state another end, or stop the agent by a number that is none."""
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work([f"/none{mark}exit_code=0{mark}state=ended{mark}user_us=none"]))
+    end = until(lambda: agent.find_report("ended"), "the end")
+    assert end.exit_code == 127
+    record = inspect_job(agent.root / "jobs/j-1").exit
+    assert record is not None
+    assert record.state == "failed_to_start"

@@ -236,6 +236,19 @@ def test_a_command_that_cannot_be_executed_is_reported_with_its_reason(
     assert client.inspect_job(job_dir).state is JobState.ENDED
 
 
+@pytest.mark.parametrize(
+    "text", ["state=ended\n", "state=ended\nreason=exited\nexit_code=\n", "reason=exited\n"]
+)
+def test_a_damaged_record_of_an_end_is_that_of_a_supervisor_that_died(
+    tmp_path: Path, text: str
+) -> None:
+    """Before, an agent that found one did not start."""
+    (tmp_path / "started").write_text("gpupool-started 1\nstarted_boot_ns=\n")
+    (tmp_path / "exit").write_text(f"gpupool-exit 1\n{text}")
+    status = client.inspect_job(tmp_path)
+    assert (status.state, status.started, status.exit) == (JobState.DIED, None, None)
+
+
 def test_states_follow_the_life_of_a_job(jobs: Jobs) -> None:
     job_dir = jobs.write("sh", "-c", "read x < /proc/self/fd/0; sleep 600")
     assert client.inspect_job(job_dir).state is JobState.NOT_STARTED
