@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from gpupool.base.kernel_files import read_kernel_lines
+
 PARENT_PREFIX: Final = "gpupool-"
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
 _USEFUL_V1: Final = ("devices", "memory", "freezer", "pids")
@@ -75,9 +77,9 @@ class CgroupSupport:
 
 def _mounts(proc_root: Path) -> Iterable[tuple[str, str, str, frozenset[str]]]:
     """List (file system, root, mount point, options) of every cgroup mount, as proc(5) says."""
-    for line in (proc_root / "self" / "mountinfo").read_text().splitlines():
+    for line in read_kernel_lines(proc_root / "self" / "mountinfo"):
         left, _, right = line.partition(" - ")
-        columns = left.split()
+        columns = left.split(" ")
         kind, _, options = right.split(" ", 2)
         if kind in ("cgroup", "cgroup2"):
             yield kind, columns[3], columns[4], frozenset(options.split(","))
@@ -86,7 +88,7 @@ def _mounts(proc_root: Path) -> Iterable[tuple[str, str, str, frozenset[str]]]:
 def _own_groups(proc_root: Path) -> dict[str, str]:
     """Read the path of this process in each hierarchy, by controller; "" is v2."""
     found: dict[str, str] = {}
-    for line in (proc_root / "self" / "cgroup").read_text().splitlines():
+    for line in read_kernel_lines(proc_root / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
         found |= dict.fromkeys(controllers.split(","), path)
     return found

@@ -88,6 +88,17 @@ def test_on_a_hybrid_host_v2_takes_the_freezers_place(tmp_path: Path) -> None:
     assert groups == [f"{name}/gpupool-p1/j1" for name in ("memory", "devices", "pids", "unified")]
 
 
+@pytest.mark.parametrize("name", ["\u2028", "\x85", "\xa0", "\udcff"])
+def test_a_mount_of_any_name_hides_no_hierarchy(tmp_path: Path, name: str) -> None:
+    """Users mount what they like by FUSE; before, no agent started beside such a mount."""
+    proc, sys_root = recorded(tmp_path, V2_HOST)
+    line = f"50 22 0:50 / /home/ann/a{name}b rw,nosuid - fuse.sshfs ann@x:/ rw\n"
+    mounts = proc / "self" / "mountinfo"
+    mounts.write_bytes(os.fsencode(line) + mounts.read_bytes())
+    support = detect_cgroups(proc, sys_root, uid=0, writable=lambda path: True)
+    assert support.kind == "v2"
+
+
 def test_a_host_without_cgroups_has_none(tmp_path: Path) -> None:
     support, groups = groups_of(tmp_path, NO_HOST, 0)
     assert (support.kind, groups, support.refusals) == ("none", [], ())

@@ -440,6 +440,23 @@ def test_a_mount_point_that_others_could_have_made_is_not_used(
     assert record.share_refused == "mount point's directory: Operation not permitted"
 
 
+def test_an_orphan_whose_name_is_cut_in_a_letter_is_found_and_ended(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    """The kernel keeps 15 bytes of a name."""
+    program = tmp_path / "x数据处理程序"
+    program.symlink_to("/bin/sleep")
+    job_dir = jobs.start("sh", "-c", f"setsid {program} 600 & echo $! >{tmp_path}/pid; wait")
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    pid = int((tmp_path / "pid").read_text())
+    until(lambda: "数".encode() in Path(f"/proc/{pid}/stat").read_bytes(), "its name")
+    command = client.read_started(job_dir).pid
+    kill_supervisor(job_dir)
+    until(lambda: not is_alive(command), "the death of the command with its supervisor")
+    assert client.reap_orphans(job_dir).killed == 1
+    until(lambda: not is_alive(pid), "its end")
+
+
 def test_a_process_of_another_job_is_not_taken_for_an_orphan(jobs: Jobs) -> None:
     lost, other = jobs.start("sleep", "600"), jobs.start("sleep", "600")
     kill_supervisor(lost)
