@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import DamagedRecord, StateNewer
-from gpupool.base.trees import remove_tree
+from gpupool.base.files.trees import remove_tree
 
 #: 2 has `firmware_code`, 3 `network_mac`, `tap` and `mtu`.
 VERSION: Final = 3

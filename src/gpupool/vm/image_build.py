@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.base.errors import VmRejection
-from gpupool.base.kernel_files import read_kernel_lines
+from gpupool.base.files.kernel_files import read_kernel_lines
 from gpupool.base.units import format_mib
 from gpupool.model.vm import GIB
 from gpupool.vm import image_recipe

@@ -30,7 +30,7 @@ from gpupool.agent.supervisor.log_quota import (
 from gpupool.agent.supervisor.run_directory import remove_run_directory
 from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.base.errors import DamagedRecord, StateNewer
-from gpupool.base.trees import remove_tree
+from gpupool.base.files.trees import remove_tree
 
 #: The version of the file's format; a later one raises StateNewer.
 VERSION: Final = 1

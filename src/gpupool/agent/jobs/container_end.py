@@ -18,7 +18,7 @@ from gpupool.agent.jobs.container_start import RUNTIME, SETTINGS
 from gpupool.agent.supervisor.client import BadSpec, ExitRecord, inspect_job
 from gpupool.agent.supervisor.job_log import log_end, read_log
 from gpupool.agent.supervisor.job_spec import read_spec
-from gpupool.base.trees import remove_tree
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.containers.accounts import MissingPart, find_account
 from gpupool.mechanisms.containers.argv import PID_FILE, make_container_name
 from gpupool.mechanisms.containers.images import AccountPodman

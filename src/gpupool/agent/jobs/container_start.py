@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from gpupool.agent.supervisor.client import BindMount, JobSpec
 from gpupool.agent.supervisor.run_directory import RUN_VARIABLE, make_run_directory
 from gpupool.base.errors import NativeMissing, RequestRejection
-from gpupool.base.trees import remove_tree
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.containers.accounts import (
     ContainerAccount,
     MissingPart,

@@ -113,8 +113,7 @@ class JobStarter:
         self, work: WorkOut, allocation: LocalAllocation | None, directory: Path
     ) -> None:
         if allocation is None:
-            checkpoint = make_checkpoint(work, "")
-            allocation = LocalAllocation(checkpoint, directory, JobPhase.STARTING)
+            allocation = LocalAllocation(make_checkpoint(work, ""), directory, JobPhase.STARTING)
             self._table.add(allocation)
         if allocation.enter_phase(JobPhase.STARTING):
             allocation.pending_start = work

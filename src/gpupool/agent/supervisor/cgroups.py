@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from gpupool.base.kernel_files import read_kernel_lines
+from gpupool.base.files.kernel_files import read_kernel_lines
 
 PARENT_PREFIX: Final = "gpupool-"
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")

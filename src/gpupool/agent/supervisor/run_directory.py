@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from gpupool.base.trees import remove_tree
+from gpupool.base.files.trees import remove_tree
 
 #: Name of the directory in that of its job.
 RUN_DIRECTORY: Final = "run"

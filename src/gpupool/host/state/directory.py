@@ -16,9 +16,9 @@ from typing import Any
 from gpupool.base import instance
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import BadOption, PoolAlreadyRunning, StateNewer, StateUnusable
+from gpupool.base.files.trees import remove_tree
 from gpupool.base.room import check_room_for_new_pool, state_error
 from gpupool.base.settings import PoolPaths
-from gpupool.base.trees import remove_tree
 from gpupool.model.container import ContainerPolicy, parse_container_policy
 
 #: 2 since 0.2.0: 0.1.0 would write the marker again without what it does not know, so without TLS.

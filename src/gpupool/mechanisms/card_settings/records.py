@@ -18,7 +18,7 @@ from typing import Any
 
 from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.base.errors import DamagedRecord, ServiceUnavailable
-from gpupool.base.trees import remove_tree
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.notes import PASSED_THROUGH, overwrite_file
 
 #: Version of the record's format.

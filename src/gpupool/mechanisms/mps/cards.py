@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpupool.base.errors import ServiceUnavailable
-from gpupool.base.trees import remove_tree
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.card_settings.compute_mode import ComputeMode, ComputeModeControl
 from gpupool.mechanisms.card_settings.records import CardRecord, CardRecordBook
 from gpupool.mechanisms.mps.control import ControlClient

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpupool.base.trees import remove_tree
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.contract import HelperProcess
 from gpupool.mechanisms.mps.control import ControlTarget
 

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from gpupool.base.kernel_files import read_kernel_lines
+from gpupool.base.files.kernel_files import read_kernel_lines
 
 #: Options of a version 1 mount that are no controllers (cgroups(7), `mount` lines of the kernel).
 _FLAGS: Final = frozenset(("rw", "ro", "xattr", "noprefix", "clone_children", "cpuset_v2_mode"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.trees import remove_tree
+from gpupool.base.files.trees import remove_tree
 from tests.support.deep_trees import few_frames, make_deep_tree
 
 
