@@ -167,6 +167,8 @@ def _make_own(path: Path) -> None:
     """Turn the copy into a pool's own database, with an event log of its own."""
     connection = sqlite3.connect(path)
     try:
+        # Else the keys of the backup stay in free pages, and later backups without them have them.
+        connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"DROP TABLE IF EXISTS {_TABLE}")
         _renew_epoch(connection)
         _end_logins(connection)

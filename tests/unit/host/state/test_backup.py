@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -336,3 +337,27 @@ def test_a_backup_of_postgresql_that_was_not_upgraded_says_what_to_do(
     assert save_backup(HostOptions(state_dir=original, file=backup)) == StateUnusable.exit_code
     assert "has revision 0071" in capsys.readouterr().err
     assert not backup.exists()
+
+
+def test_the_key_of_a_backup_is_not_in_the_database_that_is_made_of_it(
+    tmp_path: Path, with_secret: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a later backup had it, though it said that the key is not included."""
+    connect_as_here = sqlite3.connect
+
+    def connect_as_elsewhere(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        """Debian's library overwrites what is deleted, others do only where they are told to."""
+        connection = connect_as_here(*arguments, **options)
+        connection.execute("PRAGMA secure_delete=OFF")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect_as_elsewhere)
+    (material,) = KeyFile(with_secret / "secrets" / "secret.key").read()
+    text = base64.b64encode(material.material)
+    options = HostOptions(state_dir=with_secret, file=tmp_path / "full", with_key=True)
+    assert save_backup(options) == 0
+    assert text in (tmp_path / "full").read_bytes()
+    assert restore_backup(HostOptions(state_dir=tmp_path / "new", file=tmp_path / "full")) == 0
+    assert save_backup(HostOptions(state_dir=tmp_path / "new", file=tmp_path / "later")) == 0
+    assert text not in (tmp_path / "later").read_bytes()
+    assert text not in (tmp_path / "new" / "gpupool.db").read_bytes()
