@@ -266,8 +266,8 @@ def _copy_table(old: sa.Connection, new: sa.Connection, table: sa.Table) -> None
     found = old.execution_options(stream_results=True).execute(sa.select(table))
     while rows := found.mappings().fetchmany(_AT_ONCE):
         new.execute(table.insert(), [{**row, **without} for row in rows])
-    for column in inner:
-        _copy_links(old, new, column)
+    for link in inner:
+        _copy_links(old, new, link)
     column: Any = table.autoincrement_column
     if new.dialect.name == "postgresql" and column is not None:
         sequence = sa.func.pg_get_serial_sequence(table.name, column.name)
