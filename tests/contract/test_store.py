@@ -15,8 +15,10 @@ from sqlalchemy.exc import IntegrityError
 
 from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import StateUnusable, StoreBusy, WriteConflict
+from gpupool.store import idempotency
 from gpupool.store.database import Store, WriteTransaction, connect, open_store, sqlite_url
 from gpupool.store.tables import events, pool
+from gpupool.store.tables import idempotency as keys
 from gpupool.tenancy.tables import tenants
 from tests.support.empty_databases import prepare_copy
 
@@ -364,3 +366,18 @@ def test_a_database_that_another_program_locked_is_busy_and_works_when_it_lets_g
     with store.write() as write:
         add_tenant(write, "blue")
     assert names(store) == ["blue"]
+
+
+def test_a_key_that_is_old_is_used_again(engine: sa.Engine, store: Store) -> None:
+    row = {"user_id": 1, "key": "mine", "status": 0, "response": {}}
+    with engine.begin() as connection:
+        old_ns = store.running_ns(store.clock.now_ns()) - idempotency.KEEP_NS
+        connection.execute(keys.insert().values(**row, request_sha256="1" * 64, created_ns=old_ns))
+    token = idempotency.current.set(idempotency.IdempotentRequest(1, "mine", "0" * 64))
+    try:
+        with store.write() as write:
+            add_tenant(write, "blue")
+    finally:
+        idempotency.current.reset(token)
+    with store.read() as connection:
+        assert connection.execute(sa.select(keys.c.request_sha256)).scalars().all() == ["0" * 64]

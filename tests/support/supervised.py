@@ -34,7 +34,7 @@ def until(look: Callable[[], Answer], what: str = "the condition") -> Answer:
 def is_alive(pid: int) -> bool:
     """Whether a process exists and is no zombie."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return False
     return text.rpartition(")")[2].split()[0] not in "ZX"

@@ -6,20 +6,18 @@ Must not know the store, nor whether the pool will start again.
 from __future__ import annotations
 
 import contextlib
-import select
 from pathlib import Path
 
 from gpupool.agent.network.engine_end import remove_engine
 from gpupool.agent.supervisor.cgroups import detect_cgroups
-from gpupool.agent.supervisor.client import NotRunning, SupervisorConnection
-from gpupool.agent.supervisor.job_state import JobState, SupervisorError, inspect_job
+from gpupool.agent.supervisor.connection import NotRunning, stop_job
+from gpupool.agent.supervisor.job_state import JobState, inspect_job
 from gpupool.agent.supervisor.orphan_processes import reap_orphans
 from gpupool.agent.supervisor.pool_cgroups import make_group_name, purge_pool, remove_pool
 from gpupool.base.settings import PoolPaths
 
 #: Seconds between SIGTERM and SIGKILL.
 GRACE_SECONDS = 3
-_END_SECONDS = GRACE_SECONDS + 15
 
 
 def end_every_job(paths: PoolPaths, pool_id: str) -> int:
@@ -54,18 +52,7 @@ def _end_job(directory: Path) -> bool:
     ran = inspect_job(directory).state is JobState.RUNNING
     if ran:
         with contextlib.suppress(NotRunning):  # it ended between the two looks
-            _stop_job(directory)
+            stop_job(directory, GRACE_SECONDS)
     if inspect_job(directory).state is JobState.DIED:
         reap_orphans(directory)
     return ran
-
-
-def _stop_job(directory: Path) -> None:
-    with SupervisorConnection(directory) as connection:
-        connection.subscribe()
-        connection.stop(GRACE_SECONDS)
-        waiting = select.poll()
-        waiting.register(connection.fileno(), select.POLLIN)
-        while connection.read_event() is None:
-            if not waiting.poll(_END_SECONDS * 1000):
-                raise SupervisorError(f"{directory.name} did not end within {_END_SECONDS} s")

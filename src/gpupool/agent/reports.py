@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from gpupool.agent.monitoring.fault_journal import MOST_WAITING, FaultJournal
 from gpupool.agent.network.flows.flow_reports import join_reports
@@ -27,12 +28,16 @@ from gpupool.wire.network.engine import NetworkEngineReport
 from gpupool.wire.network.planes import PlaneReading
 from gpupool.wire.samples import DeviceSample, JobSample
 
-#: Reports of one request.
+#: Reports of one request; no list of `ReportsIn` takes fewer.
 BATCH = 1000
+#: Samples of jobs, which come with the reports of their ends.
+JOBS = 10_000
 #: Seconds after which a server that does not answer counts as away.
 ANSWER_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
+
+Sample = TypeVar("Sample")
 
 
 class Api(Protocol):
@@ -188,25 +193,28 @@ class Reporter:
                 self._news.wait()
             if self._closing:
                 return None
-            taken = self._reports[:BATCH]
-            self._reports = self._reports[BATCH:]
-            ready = self._ready and not self._reports
+            ready = self._ready and len(self._reports) <= BATCH
+            devices = dict(islice(self._devices.items(), BATCH))
+            jobs = dict(islice(self._jobs.items(), JOBS))
+            modes = dict(islice(self._modes.items(), BATCH))
             body = ReportsIn(
-                reports=taken,
-                devices=list(self._devices.values()),
-                jobs=list(self._jobs.values()),
-                modes=list(self._modes.values()),
+                reports=self._reports[:BATCH],
+                devices=list(devices.values()),
+                jobs=list(jobs.values()),
+                modes=list(modes.values()),
                 faults=self._faults[:BATCH],
                 network=self._network,
                 planes=self._planes,
                 ready=ready,
             )
-            self._devices = {}
-            self._modes = {}
+            # Only now: what is taken before an error would be lost.
+            self._reports = self._reports[BATCH:]
+            self._devices = _drop_keys(self._devices, devices)
+            self._jobs = _drop_keys(self._jobs, jobs)
+            self._modes = _drop_keys(self._modes, modes)
             self._faults = self._faults[BATCH:]
             self._network = None
             self._planes = None
-            self._jobs = {}
             self._ready = self._ready and not ready
             return body
 
@@ -226,7 +234,13 @@ class Reporter:
     def _post_one_by_one(self, api: Api, body: ReportsIn, error: BadInput) -> None:
         """Post the parts of a refused batch alone, so that one bad report delays no other."""
         parts = (body.devices or body.jobs, body.modes, body.network, body.planes, body.ready)
-        if len(body.reports) + len(body.faults) + sum(map(bool, parts)) <= 1:
+        count = len(body.reports) + len(body.faults) + sum(map(bool, parts))
+        if count == 1 and len(body.devices) + len(body.jobs) > 1:
+            # What a job's program writes is in its sample: a bad one costs no other job its own.
+            for half in _halve_samples(body):
+                self._post(api, half)
+            return
+        if count <= 1:
             log.error("the server refuses what this agent tells, which is dropped: %s", error)
             self._journal.remove(body.faults)
             return
@@ -276,6 +290,22 @@ def _join_reports(
         return before or after
     flows = join_reports([*before.flows, *after.flows])
     return after.model_copy(update={"flows": flows})
+
+
+def _halve_samples(body: ReportsIn) -> tuple[ReportsIn, ReportsIn]:
+    """Split a request of samples alone: cards from jobs, else either into halves."""
+    if body.devices and body.jobs:
+        return ReportsIn(devices=body.devices), ReportsIn(jobs=body.jobs)
+    cards = len(body.devices) // 2
+    jobs = len(body.jobs) // 2
+    return (
+        ReportsIn(devices=body.devices[:cards], jobs=body.jobs[:jobs]),
+        ReportsIn(devices=body.devices[cards:], jobs=body.jobs[jobs:]),
+    )
+
+
+def _drop_keys(queue: dict[str, Sample], taken: Container[str]) -> dict[str, Sample]:
+    return {key: one for key, one in queue.items() if key not in taken}
 
 
 def _json(body: ReportsIn) -> dict[str, Any]:

@@ -59,8 +59,13 @@ def prepare_database(engine: sa.Engine, now_ns: int, pool_id: str) -> None:
 
 def is_current(engine: sa.Engine) -> bool:
     """Return whether a database has this version's tables. Changes nothing."""
+    return find_revision(engine) == known_revisions()[-1]
+
+
+def find_revision(engine: sa.Engine) -> str | None:
+    """Return the revision of a database; None where it has none. Changes nothing."""
     with store_errors(), engine.connect() as connection:
-        return _read_revision(connection) == known_revisions()[-1]
+        return _read_revision(connection)
 
 
 def known_revisions() -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.clock import LedgerClock
-from gpupool.base.errors import DiskFull, LostLeadership, StoreBusy
+from gpupool.base.errors import DiskFull, LostLeadership, ServiceUnavailable, StoreBusy
 from gpupool.base.supervision import register
 from gpupool.store import acts, idempotency
 from gpupool.store.durability import CommitDurability, SqliteLog
@@ -85,6 +85,8 @@ class Store:
         self._writer = 0
         self._holder = ""
         self._idle_ns = 0
+        #: The pool's row before a commit that failed: whether it was carried out is not known.
+        self._row_in_doubt: Any = None
         self.noted_seq = 0
         """The last event that copies in memory contain: their notes of its commit were called."""
         self.pool_id = ""
@@ -193,6 +195,7 @@ class Store:
                         "another server has taken this pool",
                         hint="gpupool doctor  tells which one leads",
                     )
+                self._settle_doubt(row)
                 write = WriteTransaction(
                     connection,
                     max(self.clock.now_ns(), row.ledger_ns),
@@ -214,7 +217,7 @@ class Store:
                 # at both.
                 self._fault("before-commit", write.subjects)
                 with self.durability.count_commit():
-                    connection.commit()
+                    self._commit(connection, row)
                 if self.reserve is not None:
                     self.reserve.refill()
             except BaseException:
@@ -230,6 +233,28 @@ class Store:
         topics = write._topics | ({"events"} if write._events else set())
         if topics:
             self.notifier.publish_topics(topics)
+
+    def _commit(self, connection: sa.Connection, row: Any) -> None:
+        try:
+            connection.commit()
+        except BaseException:
+            self._row_in_doubt = row
+            raise
+
+    def _settle_doubt(self, row: Any) -> None:
+        """Find whether a commit that failed was carried out all the same.
+
+        PostgreSQL may lose the connection behind it. The copies in memory miss such a commit, so a
+        job of it would wait, or a card stay taken, until the next start: the process is restarted.
+        """
+        if self._row_in_doubt is None or row == self._row_in_doubt:
+            self._row_in_doubt = None
+            return
+        register.end_process("store")
+        raise ServiceUnavailable(
+            "the database carried a change out without its answer, and this server starts again",
+            hint="try again",
+        )
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:

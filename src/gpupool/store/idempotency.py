@@ -33,6 +33,11 @@ _OLD = (
     .limit(FORGOTTEN_AT_ONCE)
 )
 _FORGET = idempotency.delete().where(sa.tuple_(idempotency.c.user_id, idempotency.c.key).in_(_OLD))
+#: The old row in the place of a new key, however many older ones there are. A statement of its own:
+#: PostgreSQL would read the whole table for both at once.
+_FORGET_MINE = idempotency.delete().where(
+    _MINE, idempotency.c.created_ns <= sa.bindparam("before_ns")
+)
 _RECORD = idempotency.insert()
 _ANSWER = idempotency.update().where(_MINE)
 
@@ -116,7 +121,9 @@ def record_answer(
         if answer is not None:
             _set_answer(connection, ask, answer)
         return
+    mine = {"of_user": ask.user_id, "of_key": ask.key}
     connection.execute(_FORGET, {"before_ns": now_ns - KEEP_NS})
+    connection.execute(_FORGET_MINE, {**mine, "before_ns": now_ns - KEEP_NS})
     found = answer or RecordedAnswer()
     row = {
         "user_id": ask.user_id,

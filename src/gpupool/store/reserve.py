@@ -26,8 +26,11 @@ INDEX_BYTES = 160 << 10
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE, linux/falloc.h
 _FRAME_BYTES = 4096 + 24  # a page and its header; https://sqlite.org/fileformat2.html#walformat
-_LAST_FRAME = struct.Struct("=I")
-_LAST_FRAME_AT = 16  # of the index; https://sqlite.org/walformat.html#walidxfmt
+_NUMBER = struct.Struct("=I")
+# Of the index: the last frame, and the last one that the database has;
+# https://sqlite.org/walformat.html#walidxfmt
+_LAST_FRAME_AT = 16
+_LAST_COPIED_AT = 96
 _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -68,8 +71,11 @@ class DiskReserve:
         Cheap where nothing is missing.
         """
         with self._lock:
-            used = self._count_frames() * _FRAME_BYTES
-            if not self.full and self._ahead >= used + self._log_bytes // 2:
+            frames = self._read_number(_LAST_FRAME_AT)
+            used = frames * _FRAME_BYTES
+            # A checkpoint that copied all cuts the database at its end, and the blocks behind it off.
+            is_cut = frames > 0 and self._read_number(_LAST_COPIED_AT) == frames
+            if not self.full and not is_cut and self._ahead >= used + self._log_bytes // 2:
                 return True
             try:
                 _allocate_ahead(self._log, used + self._log_bytes)
@@ -98,9 +104,9 @@ class DiskReserve:
         with suppress(OSError), open(self._parked, "wb", opener=_open_private) as file:
             _allocate_ahead(file.fileno(), self._log_bytes)
 
-    def _count_frames(self) -> int:
-        found = os.pread(self._index, _LAST_FRAME.size, _LAST_FRAME_AT)
-        return int(_LAST_FRAME.unpack(found)[0]) if len(found) == _LAST_FRAME.size else 0
+    def _read_number(self, offset: int) -> int:
+        found = os.pread(self._index, _NUMBER.size, offset)
+        return int(_NUMBER.unpack(found)[0]) if len(found) == _NUMBER.size else 0
 
 
 def use_parked(database: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import DamagedRecord, StateNewer
+from gpupool.base.files.trees import remove_tree
 
 #: 2 has `firmware_code`, 3 `network_mac`, `tap` and `mtu`.
 VERSION: Final = 3
@@ -156,7 +156,8 @@ class VmFiles:
         """Remove everything, the disk too. Idempotent."""
         # The disk goes first: after a kill here the directory has no disk and is removed later.
         self.disk.unlink(missing_ok=True)
-        shutil.rmtree(self.directory, ignore_errors=False) if self.directory.is_dir() else None
+        if self.directory.is_dir():
+            remove_tree(self.directory)
 
 
 def list_vms(root: Path) -> Iterator[VmFiles]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.base.errors import VmRejection
+from gpupool.base.files.kernel_files import read_kernel_lines
 from gpupool.base.units import format_mib
 from gpupool.model.vm import GIB
 from gpupool.vm import image_recipe
@@ -200,11 +201,11 @@ def _run(command: Sequence[str]) -> None:
 
 def _remove_tree(folder: Path) -> None:
     """Remove a directory, unless something is mounted below it: it would be emptied as well."""
-    for line in _MOUNTS.read_text(encoding="utf-8").splitlines():
-        if Path(line.split()[4]).is_relative_to(folder):
+    for line in read_kernel_lines(_MOUNTS):
+        if Path(line.split(" ")[4]).is_relative_to(folder):
             raise VmRejection(
-                f"{line.split()[4]} is still mounted, so {folder} was not removed",
-                hint=f"umount {line.split()[4]}; rm -r {folder}",
+                f"{line.split(' ')[4]} is still mounted, so {folder} was not removed",
+                hint=f"umount {line.split(' ')[4]}; rm -r {folder}",
             )
     if folder.exists():
         shutil.rmtree(folder)

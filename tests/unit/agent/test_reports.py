@@ -15,7 +15,7 @@ from gpupool.base.errors import BadInput, PoolLost
 from gpupool.wire.faults.incidents import CardFaultIn
 from gpupool.wire.fleet import ReportIn
 from gpupool.wire.network.planes import PlaneReading
-from gpupool.wire.samples import DeviceSample, UsageOut
+from gpupool.wire.samples import DeviceSample, JobSample, UsageOut
 from tests.support.supervised import until
 
 
@@ -39,7 +39,7 @@ class Server:
         if self.away.is_set():
             raise PoolLost("away")
         names = [report["allocation"] for report in body.get("reports", [])]
-        if self.bad & set(names):
+        if self.bad & {*names, *(sample["job"] for sample in body.get("jobs", []))}:
             raise BadInput("cannot be read")
         self.bodies.append(body)
         return {"stale": [name for name in names if name in self.stale]}
@@ -140,6 +140,37 @@ def test_readiness_comes_with_the_last_of_what_was_queued(server: Server, tellin
     server.gate.set()
     until(lambda: len(telling.answers) == 1501)
     assert [body.get("ready", False) for body in server.bodies] == [False, False, True]
+
+
+def test_samples_of_more_cards_than_one_request_takes_lose_no_report(
+    server: Server, telling: Telling
+) -> None:
+    server.gate.clear()
+    telling.reporter.put(report("first"))
+    until(lambda: server.asked == 1)
+    names = {f"GPU-{n}" for n in range(1500)}
+    devices = [DeviceSample(uuid=name, usage=UsageOut()) for name in sorted(names)]
+    telling.reporter.put_samples(devices, [JobSample(job=f"j-{n}") for n in range(11_000)])
+    telling.reporter.put(report("second"))
+    telling.reporter.put_ready()
+    server.gate.set()
+    until(lambda: any(body.get("ready") for body in server.bodies), "the mark")
+    assert server.told() == ["first", "second"]
+    until(lambda: count_told(server, "devices") == len(names), "all cards")
+    until(lambda: count_told(server, "jobs") == 11_000, "all jobs")
+
+
+def test_one_sample_that_is_refused_loses_no_other(server: Server, telling: Telling) -> None:
+    """Before, a job that filled the slots of its fence cost its node the samples of all jobs."""
+    server.bad = {"j-7"}
+    devices = [DeviceSample(uuid=f"GPU-{n}", usage=UsageOut()) for n in range(3)]
+    telling.reporter.put_samples(devices, [JobSample(job=f"j-{n}") for n in range(20)])
+    until(lambda: count_told(server, "jobs") == 19, "the samples of the other jobs")
+    assert count_told(server, "devices") == 3
+
+
+def count_told(server: Server, part: str) -> int:
+    return sum(len(body.get(part, ())) for body in list(server.bodies))
 
 
 def test_a_younger_sample_replaces_one_that_could_not_be_told(

@@ -69,3 +69,18 @@ def test_a_server_that_starts_writes_one_row_however_many_keys_there_are(store: 
     assert written == [1]
     asked(store, "new")
     assert keys(store) == MANY + 1
+
+
+def test_a_key_that_is_old_is_used_again_beside_many_older_ones(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, it was refused again and again: each refusal undid the removal of older keys."""
+    monkeypatch.setattr(store, "_idle_ns", -idempotency.KEEP_NS)
+    newest = keys_table.c.key == "mine"
+    with store.engine.begin() as connection:
+        row = {"user_id": 1, "request_sha256": "1" * 64, "status": 0, "response": {}}
+        connection.execute(keys_table.insert().values(**row, key="mine", created_ns=6))
+    asked(store, "mine")
+    with store.read() as connection:
+        found = connection.execute(sa.select(keys_table).where(newest)).one()
+    assert (found.request_sha256, found.created_ns > 6) == ("0" * 64, True)

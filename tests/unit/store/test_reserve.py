@@ -102,3 +102,17 @@ def test_parked_blocks_are_given_up_only_to_a_disk_that_is_full(
     use_parked(database)
     use_parked(database)
     assert not parked.exists()
+
+
+def test_the_reserve_of_a_database_is_behind_its_end_after_each_checkpoint(database: Path) -> None:
+    """Before, the first checkpoint cut it off: SQLite truncates the file to its own size."""
+    kept = DiskReserve(database)
+    connection = sqlite3.connect(database)
+    connection.execute("PRAGMA wal_autocheckpoint=1")
+    for number in range(3):
+        connection.execute("INSERT INTO one VALUES (?)", (number,))
+        connection.commit()
+        assert kept.refill()
+        assert measure_blocks(database) >= database.stat().st_size + DATABASE_BYTES
+    connection.close()
+    kept.close()

@@ -12,7 +12,7 @@ threads: a write blocks for up to three flushes.
 from __future__ import annotations
 
 import json
-import shutil
+import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -30,6 +30,7 @@ from gpupool.agent.supervisor.log_quota import (
 from gpupool.agent.supervisor.run_directory import remove_run_directory
 from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.base.errors import DamagedRecord, StateNewer
+from gpupool.base.files.trees import remove_tree
 
 #: The version of the file's format; a later one raises StateNewer.
 VERSION: Final = 1
@@ -44,6 +45,8 @@ KEEP_JOBS: Final = 1000
 #: leaves the others.
 _SPENT_FILES: Final = ("spec", "spec.tmp", "sock", "exit.tmp")
 _RUN_FILES: Final = (*_SPENT_FILES, "started", "exit")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ class JobDirectories:
             if checkpoint is not None:
                 yield UnfinishedJob(directory, checkpoint)
             elif not any(entry.name != f"{FILE}.new" for entry in directory.iterdir()):
-                shutil.rmtree(directory)
+                remove_tree(directory)
 
     def clear_earlier_run(self, checkpoint: Checkpoint) -> None:
         """Remove the files of an earlier run of the job, except its log. Idempotent.
@@ -182,7 +185,7 @@ class JobDirectories:
             if entry.name == FILE:
                 continue
             if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
+                remove_tree(entry)
             else:
                 entry.unlink()
         (directory / FILE).unlink(missing_ok=True)
@@ -214,11 +217,15 @@ class JobDirectories:
         return removed
 
     def _remove_finished(self, path: Path) -> bool:
-        """Remove a finished job; False where the job has begun to run again meanwhile."""
+        """Remove a finished job; False where it runs again meanwhile, or cannot be removed."""
         with self._finished:
             if (path / FILE).exists():
                 return False
-            shutil.rmtree(path)
+            try:
+                remove_tree(path)
+            except OSError as error:
+                log.warning("%s stays for now: %s", path, error)
+                return False
         return True
 
     def trim_logs(self, pool_bytes: int, user_bytes: int) -> LogLook:

@@ -18,6 +18,7 @@ from gpupool.agent.jobs.container_start import RUNTIME, SETTINGS
 from gpupool.agent.supervisor.client import BadSpec, ExitRecord, inspect_job
 from gpupool.agent.supervisor.job_log import log_end, read_log
 from gpupool.agent.supervisor.job_spec import read_spec
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.containers.accounts import MissingPart, find_account
 from gpupool.mechanisms.containers.argv import PID_FILE, make_container_name
 from gpupool.mechanisms.containers.images import AccountPodman
@@ -63,7 +64,7 @@ def clear_container(directory: Path, job: str) -> None:
         return
     if not _has_ended_orderly(directory):
         _remove_record(directory, job)
-    shutil.rmtree(runtime)
+    remove_tree(runtime)
     shutil.rmtree(directory / SETTINGS, ignore_errors=True)
 
 

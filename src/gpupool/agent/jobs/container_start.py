@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Final, TypeVar
 from gpupool.agent.supervisor.client import BindMount, JobSpec
 from gpupool.agent.supervisor.run_directory import RUN_VARIABLE, make_run_directory
 from gpupool.base.errors import NativeMissing, RequestRejection
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.containers.accounts import (
     ContainerAccount,
     MissingPart,
@@ -204,7 +204,7 @@ def _make_runtime_directory(directory: Path, account: ContainerAccount, own_pool
     """Make the directory in which the account's Podman writes; empty at each start."""
     runtime = directory / RUNTIME
     if runtime.exists():
-        shutil.rmtree(runtime)
+        remove_tree(runtime)
     runtime.mkdir(mode=0o700)
     if not own_pool:
         os.chown(runtime, account.uid, account.gid)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,14 @@ from gpupool.agent.supervisor.client import (
     BadSpec,
     ExitRecord,
     JobState,
-    SupervisorConnection,
+    NotRunning,
     SupervisorError,
     inspect_job,
+    stop_job,
 )
 from gpupool.agent.supervisor.job_log import log_end
 from gpupool.agent.supervisor.orphan_processes import reap_orphans, remove_cgroups
+from gpupool.agent.supervisor.run_directory import remove_run_directory
 from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.base.errors import DamagedRecord
 from gpupool.mechanisms.preparation import (
@@ -135,6 +138,9 @@ class JobFinisher:
         job = allocation.checkpoint.job
         directory = allocation.directory
         self._try_step(allocation, "its container stays behind", clear_container, directory, job)
+        # Here already: its user may have made many files in it, and the report of the end is
+        # confirmed under the lock of all jobs.
+        self._try_step(allocation, "its sockets stay behind", remove_run_directory, directory)
         self._try_step(allocation, "its last sample is lost", self._queue_last_sample, allocation)
         context.arbiter.remove_share(allocation.key)
         # A mechanism restores the card after the processes that use it.
@@ -146,7 +152,7 @@ class JobFinisher:
             generation = allocation.checkpoint.generation
             unprepare_allocation(mechanism, allocation.key, generation, context.state_dir)
         context.reach_step("unprepared")
-        # What may fail comes first: nothing tells of a job again that has ended here.
+        # Nothing may fail from the change of the phase to the report.
         length = log_end(directory)
         allocation.enter_phase(JobPhase.ENDED)
         context.queue_report(report.model_copy(update={"log_bytes": length}))
@@ -192,15 +198,18 @@ class JobFinisher:
             self._context.reach_step("directory-finished")
 
     def end_unreadable(self, directory: Path, damaged: DamagedRecord | None) -> None:
-        """End the job in a directory whose checkpoint cannot be read: it has no allocation."""
+        """End the job in a directory whose checkpoint cannot be read: it has no allocation.
+
+        Blocks for its grace at most, and longer only where the kernel holds its processes.
+        """
         log.error("%s", damaged)
         status = inspect_job(directory)
         try:
             if status.state is JobState.RUNNING:
-                with SupervisorConnection(directory) as connection:
-                    connection.stop(STOP_GRACE_SECONDS)
-                return  # its end is found by the next agent
-            if status.state is JobState.DIED:
+                # Waited for: the server hears that it is lost, and gives its cards to others.
+                with suppress(NotRunning):  # it ended between the two looks
+                    stop_job(directory, STOP_GRACE_SECONDS)
+            elif status.state is JobState.DIED:
                 reap_orphans(directory)
             self._context.directories.finish_job(directory.name)
         except (SupervisorError, BadSpec, OSError) as error:

@@ -274,8 +274,11 @@ class Jobs:
             self._unknown.undo_all()
         begun = self._table.list_in_phase(JobPhase.STARTING, JobPhase.RUNNING)
         for allocation in begun:
-            if allocation.connection is None and allocation.pending_start is None:
-                self._workers.submit(self._monitor.connect_supervisor, allocation)
+            if allocation.connection is None:
+                self._workers.submit(self._monitor.connect_unless_pending, allocation)
+        for allocation in self._table.list_in_phase(JobPhase.ENDED):
+            if allocation.confirmed_end is not None:
+                self._workers.submit(self._forget, allocation)
         for allocation in begun:
             work = allocation.pending_resize
             if work is not None:
@@ -299,8 +302,19 @@ class Jobs:
             return
         if report.state in TERMINAL and allocation.phase is JobPhase.ENDED:
             self._context.reach_step("end-acknowledged")
-            has_run = report.state != "not_started"
-            self._finisher.forget_allocation(allocation, has_run=has_run)
+            allocation.confirmed_end = report
+            try:
+                self._forget(allocation)
+            except Exception:
+                # The other reports of the answer are confirmed: this one is tried again later.
+                log.exception("job %s: its files stay behind", allocation.checkpoint.job)
         elif is_stale and allocation.phase is not JobPhase.ENDED:
             log.warning("allocation %s is stale: ending it", allocation.key)
             self._monitor.request_stop(allocation, STOP_GRACE_SECONDS)
+
+    def _forget(self, allocation: LocalAllocation) -> None:
+        """Forget an allocation whose end was confirmed. Idempotent."""
+        report = allocation.confirmed_end
+        if report is not None:
+            has_run = report.state != "not_started"
+            self._finisher.forget_allocation(allocation, has_run=has_run)

@@ -76,10 +76,12 @@ class LocalAllocation:
     is_retried: bool = False
     #: Why mechanisms of its plan refused it, by name; empty in an agent that found it running.
     refused: Mapping[str, str] = field(default_factory=dict)
-    #: A start that waits for a slow step of its mechanism.
+    #: A start that is still to be tried: it is queued, or waits for a slow step of its mechanism.
     pending_start: WorkOut | None = None
     #: Why the start waits, as last reported.
     waiting_for: str = ""
+    #: The confirmed report of an end whose files could not be removed yet.
+    confirmed_end: ReportIn | None = None
     #: A resize that is not in force yet.
     pending_resize: WorkOut | None = None
     #: A suspend or resume that was not reported yet.

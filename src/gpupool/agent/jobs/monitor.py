@@ -138,6 +138,14 @@ class JobMonitor:
                 log.warning("job %s cannot be spoken with yet: %s", job, error)
                 return
 
+    def connect_unless_pending(self, allocation: LocalAllocation) -> None:
+        """Connect as `connect_supervisor` does, unless a start of the job is still to be tried.
+
+        Asked under the lock of the job: a step that was under way may have put the start off.
+        """
+        if allocation.pending_start is None:
+            self.connect_supervisor(allocation)
+
     def _subscribe(self, allocation: LocalAllocation) -> None:
         """Connect once. Raises SupervisorError; then nothing has changed."""
         connection = SupervisorConnection(allocation.directory)

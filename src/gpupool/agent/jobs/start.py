@@ -113,10 +113,10 @@ class JobStarter:
         self, work: WorkOut, allocation: LocalAllocation | None, directory: Path
     ) -> None:
         if allocation is None:
-            checkpoint = make_checkpoint(work, "")
-            allocation = LocalAllocation(checkpoint, directory, JobPhase.STARTING)
+            allocation = LocalAllocation(make_checkpoint(work, ""), directory, JobPhase.STARTING)
             self._table.add(allocation)
         if allocation.enter_phase(JobPhase.STARTING):
+            allocation.pending_start = work
             self._workers.submit(self._start_with_retries, allocation, work)
 
     def _report_lost(self, work: WorkOut, allocation: LocalAllocation | None, reason: str) -> None:
@@ -144,6 +144,7 @@ class JobStarter:
         """Start the job once. Every refusal becomes the end of the job, with its reason."""
         if allocation.phase is not JobPhase.STARTING:
             return
+        allocation.pending_start = None  # unless `_start_later` puts it off
         try:
             self._context.reach_step("work-received")
             if allocation.stop_grace_seconds is not None:
@@ -198,7 +199,6 @@ class JobStarter:
                 context.helpers.start(allocation.key, prepared.helpers)
                 self._start_later(allocation, work, prepared)
                 return
-            allocation.pending_start = None
             self._check_plan(allocation, work, view, selection)
             context.helpers.start(allocation.key, prepared.helpers)
             context.add_to_arbiter(allocation)

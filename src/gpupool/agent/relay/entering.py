@@ -64,10 +64,11 @@ def enter_job(request: Mapping[str, Any]) -> int:
 def check_start(pid: int, start_ticks: int) -> None:
     """Raise EntryFailure unless the process is the one that began then."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        # Bytes: the name in it is the user's, and cut after 15 of them.
+        text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError as error:
         raise EntryFailure("its command has ended") from error
-    if int(text.rpartition(")")[2].split()[_START_COLUMN]) != start_ticks:
+    if int(text.rpartition(b")")[2].split()[_START_COLUMN]) != start_ticks:
         raise EntryFailure("its command has ended")
 
 

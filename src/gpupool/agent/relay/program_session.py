@@ -170,14 +170,14 @@ class ProgramSession:
             with contextlib.suppress(BrokenFrameError):
                 self._resize(self._input, *decode_size(content))
         elif kind == SIGNAL and content and 0 < content[0] < signal.NSIG:
-            self._signal(signal.Signals(content[0]))
+            self._signal(content[0])
 
     def _resize(self, terminal: int, rows: int, columns: int) -> None:
         size = struct.pack("HHHH", rows, columns, 0, 0)
         with contextlib.suppress(OSError):
             fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child, number)
 

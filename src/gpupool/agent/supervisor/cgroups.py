@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from gpupool.base.files.kernel_files import read_kernel_lines
+
 PARENT_PREFIX: Final = "gpupool-"
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
 _USEFUL_V1: Final = ("devices", "memory", "freezer", "pids")
@@ -75,9 +77,9 @@ class CgroupSupport:
 
 def _mounts(proc_root: Path) -> Iterable[tuple[str, str, str, frozenset[str]]]:
     """List (file system, root, mount point, options) of every cgroup mount, as proc(5) says."""
-    for line in (proc_root / "self" / "mountinfo").read_text().splitlines():
+    for line in read_kernel_lines(proc_root / "self" / "mountinfo"):
         left, _, right = line.partition(" - ")
-        columns = left.split()
+        columns = left.split(" ")
         kind, _, options = right.split(" ", 2)
         if kind in ("cgroup", "cgroup2"):
             yield kind, columns[3], columns[4], frozenset(options.split(","))
@@ -86,7 +88,7 @@ def _mounts(proc_root: Path) -> Iterable[tuple[str, str, str, frozenset[str]]]:
 def _own_groups(proc_root: Path) -> dict[str, str]:
     """Read the path of this process in each hierarchy, by controller; "" is v2."""
     found: dict[str, str] = {}
-    for line in (proc_root / "self" / "cgroup").read_text().splitlines():
+    for line in read_kernel_lines(proc_root / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
         found |= dict.fromkeys(controllers.split(","), path)
     return found
@@ -196,6 +198,16 @@ def list_members(path: Path) -> tuple[int, ...]:
         raise
 
 
+def list_all_members(path: Path) -> frozenset[int]:
+    """List the processes in a job's group and in those that the job made below it."""
+    return frozenset(pid for group in _list_tree(path) for pid in list_members(group))
+
+
+def _list_tree(path: Path) -> list[Path]:
+    """List a group and all below it, the lowest first; none where it does not exist."""
+    return [Path(folder) for folder, _names, _files in os.walk(path, topdown=False)]
+
+
 def write_control_file(path: Path, text: str) -> bool:
     """Write a control file of a group; False where there is none. Raises OSError."""
     try:
@@ -214,7 +226,7 @@ def _kill_members(path: Path) -> None:
         return
     frozen = write_control_file(path / "freezer.state", "FROZEN")  # so that none forks away
     try:
-        for pid in list_members(path):
+        for pid in list_all_members(path):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     finally:
@@ -223,7 +235,7 @@ def _kill_members(path: Path) -> None:
 
 
 def kill_members(paths: Iterable[str], *, timeout_seconds: float = 10.0) -> tuple[int, ...]:
-    """Kill every process in a job's groups. Idempotent; blocks until they are gone.
+    """Kill every process in a job's groups and below. Idempotent; blocks until they are gone.
 
     Args:
         paths: The job's groups.
@@ -239,7 +251,7 @@ def kill_members(paths: Iterable[str], *, timeout_seconds: float = 10.0) -> tupl
     while True:
         left: set[int] = set()
         for group in groups:
-            left.update(list_members(group))
+            left.update(list_all_members(group))
         if not left or time.monotonic() >= deadline:
             return tuple(sorted(left))
         for group in groups:
@@ -249,12 +261,17 @@ def kill_members(paths: Iterable[str], *, timeout_seconds: float = 10.0) -> tupl
 
 
 def remove_groups(paths: Iterable[str]) -> tuple[str, ...]:
-    """Remove a job's empty groups and return those that are not empty. Idempotent."""
+    """Remove a job's empty groups, with those that the job made below them. Idempotent.
+
+    Returns:
+        The groups that are not empty.
+    """
     left = []
     for path in paths:
         require_job_group(Path(path))
         try:
-            os.rmdir(path)
+            for group in _list_tree(Path(path)):
+                os.rmdir(group)
         except FileNotFoundError:
             continue
         except OSError:

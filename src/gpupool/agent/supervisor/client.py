@@ -20,6 +20,7 @@ from gpupool.agent.supervisor.connection import (
     ProtocolMismatch,
     RequestRefusal,
     SupervisorConnection,
+    stop_job,
 )
 from gpupool.agent.supervisor.job_log import LogChunk, log_end, log_files, read_log
 from gpupool.agent.supervisor.job_record import (
@@ -79,6 +80,7 @@ __all__ = [
     "read_started",
     "reap_orphans",
     "start_supervisor",
+    "stop_job",
     "write_spec",
 ]
 

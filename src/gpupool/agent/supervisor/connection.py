@@ -7,6 +7,7 @@ the server.
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 from collections import deque
@@ -21,6 +22,8 @@ from gpupool.agent.supervisor.job_state import SupervisorError
 
 PROTOCOL_MIN: Final = 1
 PROTOCOL_MAX: Final = 2
+#: Seconds from SIGKILL until a job has ended, unless the kernel holds its processes.
+KILL_SECONDS: Final = 15
 #: `sun_path` has 108 bytes with its final NUL (unix(7)).
 _MAX_SOCKET_PATH: Final = 107
 
@@ -266,6 +269,24 @@ class SupervisorConnection:
         while (line := self._next_line()) is not None:
             if line.startswith("exited "):
                 self._events.append(_make_exit_event(_parse_pairs(line)))
+
+
+def stop_job(job_dir: Path, grace_seconds: int) -> None:
+    """Stop a job and block until it has ended, for the grace and `KILL_SECONDS` at most.
+
+    Raises:
+        NotRunning: No supervisor has it.
+        SupervisorError: It did not end.
+    """
+    with SupervisorConnection(job_dir) as connection:
+        connection.subscribe()
+        connection.stop(grace_seconds)
+        waiting = select.poll()
+        waiting.register(connection.fileno(), select.POLLIN)
+        seconds = grace_seconds + KILL_SECONDS
+        while connection.read_event() is None:
+            if not waiting.poll(seconds * 1000):
+                raise SupervisorError(f"{job_dir.name} did not end within {seconds} s")
 
 
 def _parse_result(answer: str) -> str:

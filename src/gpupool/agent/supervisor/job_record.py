@@ -5,6 +5,7 @@ Must not know how a supervisor is reached: it works the same years after the job
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ State = Literal["ended", "failed_to_start"]
 Reason = Literal["exited", "signalled", "stopped", "interrupted", "max_time", "failed_to_start"]
 
 _LARGEST_RECORD: Final = 65536
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -93,13 +96,16 @@ def shell_code(exit_code: int | None, signal: int | None, errno: int | None) -> 
 def _read_pairs(path: Path, header: str) -> dict[str, str] | None:
     try:
         with path.open("rb") as file:
-            text = file.read(_LARGEST_RECORD).decode("utf-8", "surrogateescape")
+            # A message that names a long path may be cut in the middle of a letter, and a report
+            # holds none of a half.
+            text = file.read(_LARGEST_RECORD).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     first, _, rest = text.partition("\n")
     if first != header:
         return None
-    return dict(line.split("=", 1) for line in rest.splitlines() if "=" in line)
+    # Not splitlines(): a message may hold other marks that end a line for it, as U+2028.
+    return dict(line.split("=", 1) for line in rest.split("\n") if "=" in line)
 
 
 def parse_exit(pairs: Mapping[str, str]) -> ExitRecord:
@@ -135,16 +141,35 @@ def parse_exit(pairs: Mapping[str, str]) -> ExitRecord:
 
 
 def read_exit(job_dir: Path) -> ExitRecord | None:
-    """Read the exit record; None while there is none. It appears whole or not at all."""
-    pairs = _read_pairs(job_dir / "exit", "gpupool-exit 1")
-    return None if pairs is None else parse_exit(pairs)
+    """Read the exit record; None while there is none, and of one that a disk has damaged.
+
+    It appears whole or not at all.
+    """
+    path = job_dir / "exit"
+    pairs = _read_pairs(path, "gpupool-exit 1")
+    if pairs is None:
+        return None
+    try:
+        return parse_exit(pairs)
+    except (KeyError, ValueError) as problem:
+        log.error("%s cannot be understood: %r", path, problem)
+        return None
 
 
 def read_started(job_dir: Path) -> StartRecord | None:
     """Read when the job was started; None if it was not, or power was lost in that instant."""
-    pairs = _read_pairs(job_dir / "started", "gpupool-started 1")
+    path = job_dir / "started"
+    pairs = _read_pairs(path, "gpupool-started 1")
     if pairs is None or "started_boot_ns" not in pairs:
         return None
+    try:
+        return _parse_start(path, pairs)
+    except (KeyError, ValueError) as problem:
+        log.error("%s cannot be understood: %r", path, problem)
+        return None
+
+
+def _parse_start(path: Path, pairs: Mapping[str, str]) -> StartRecord:
     return StartRecord(
         supervisor_pid=int(pairs["supervisor_pid"]),
         boot_id=pairs["boot_id"],
@@ -152,7 +177,7 @@ def read_started(job_dir: Path) -> StartRecord | None:
         started_boot_ns=int(pairs["started_boot_ns"]),
         pid=int(pairs["pid"]) if "pid" in pairs else None,
         start_ticks=int(pairs["start_ticks"]) if "start_ticks" in pairs else None,
-        is_original=_is_file(job_dir / "started", pairs.get("file", "")),
+        is_original=_is_file(path, pairs.get("file", "")),
     )
 
 

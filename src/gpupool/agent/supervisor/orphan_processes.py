@@ -48,8 +48,9 @@ def _is_of_this_boot(started: StartRecord, proc_root: Path) -> bool:
 
 
 def _start_ticks(pid: int, proc_root: Path) -> int:
-    text = (proc_root / str(pid) / "stat").read_text()
-    return int(text.rpartition(")")[2].split()[_START_TIME_COLUMN])
+    # Bytes: the name in it is the user's, and cut after 15 of them.
+    text = (proc_root / str(pid) / "stat").read_bytes()
+    return int(text.rpartition(b")")[2].split()[_START_TIME_COLUMN])
 
 
 def _is_of_job(pid: int, spec: JobSpec, started: StartRecord, proc_root: Path) -> bool:
@@ -122,7 +123,7 @@ def _await_ends(descriptors: list[int], deadline: float) -> None:
 def _kill_in_cgroups(spec: JobSpec, timeout_seconds: float) -> ReapResult:
     before: set[int] = set()
     for path in spec.cgroups:
-        before.update(cgroups.list_members(Path(path)))
+        before.update(cgroups.list_all_members(Path(path)))
     remaining = cgroups.kill_members(spec.cgroups, timeout_seconds=timeout_seconds)
     cgroups.remove_groups(spec.cgroups)
     return ReapResult(len(before - set(remaining)), remaining)

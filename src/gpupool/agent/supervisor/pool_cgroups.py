@@ -20,7 +20,7 @@ from gpupool.agent.supervisor.cgroups import (
     PARENT_PREFIX,
     CgroupSupport,
     kill_members,
-    list_members,
+    list_all_members,
 )
 from gpupool.base import instance
 from gpupool.base.errors import StateUnusable
@@ -93,7 +93,9 @@ def remove_pool(
     deadline = time.monotonic() + timeout_seconds
     for group in _list_pool_groups(support, name):
         while (
-            not _remove_unused(group) and not _list_processes(group) and time.monotonic() < deadline
+            not _remove_unused(group)
+            and not list_all_members(group)
+            and time.monotonic() < deadline
         ):
             time.sleep(_PAUSE_SECONDS)
 
@@ -130,7 +132,7 @@ def find_abandoned(support: CgroupSupport) -> tuple[AbandonedPool, ...]:
     for owner, groups in found.items():
         processes: set[int] = set()
         for group in groups:
-            processes |= _list_processes(group)
+            processes |= list_all_members(group)
         pools.append(AbandonedPool(owner.root, tuple(groups), tuple(sorted(processes))))
     return tuple(pools)
 
@@ -168,10 +170,6 @@ def _list_job_groups(group: Path) -> list[Path]:
         return []
 
 
-def _list_processes(group: Path) -> set[int]:
-    return {pid for folder, _names, _files in os.walk(group) for pid in list_members(Path(folder))}
-
-
 def _remove_unused(group: Path) -> bool:
     """Remove a pool's group and those of its jobs that hold no process; whether it is gone."""
     for path in _list_job_groups(group):
@@ -184,7 +182,7 @@ def _remove_unused(group: Path) -> bool:
 def _remove_empty(job: Path) -> None:
     """Remove a job's group with those that the job made in it; none of them while any holds a
     process."""
-    if _list_processes(job):
+    if list_all_members(job):
         return
     for folder, _names, _files in os.walk(job, topdown=False):
         with suppress(OSError):  # entered since the look

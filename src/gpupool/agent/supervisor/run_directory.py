@@ -7,9 +7,10 @@ it is the user's: it is opened without following links, and only if the user own
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Final
+
+from gpupool.base.files.trees import remove_tree
 
 #: Name of the directory in that of its job.
 RUN_DIRECTORY: Final = "run"
@@ -35,4 +36,4 @@ def remove_run_directory(directory: Path) -> None:
     """Remove the run directory with the secrets in it. Idempotent."""
     run = directory / RUN_DIRECTORY
     if run.is_dir() and not run.is_symlink():
-        shutil.rmtree(run)
+        remove_tree(run)

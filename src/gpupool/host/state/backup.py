@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.clock import wall_ns
-from gpupool.base.errors import BackupUnusable, GpupoolError, StateUnusable
+from gpupool.base.errors import BackupUnusable, GpupoolError, StateUnusable, StoreCorrupt
 from gpupool.base.settings import PoolPaths
 from gpupool.host.settings.options import HostOptions
 from gpupool.host.settings.secret_key import find_key_file
@@ -31,7 +31,7 @@ from gpupool.host.state.backup_key import (
     place_keys,
 )
 from gpupool.host.state.directory import PoolMarker, StateDir, parse_marker, read_marker
-from gpupool.server.migrate import prepare_database
+from gpupool.server.migrate import find_revision, known_revisions, prepare_database
 from gpupool.server.schema import metadata
 from gpupool.store.database import connect, sqlite_url
 from gpupool.store.engines import copy_database
@@ -40,6 +40,7 @@ from gpupool.store.tables import new_epoch
 
 #: Table of the backup with the marker of the pool.
 _TABLE = "gpupool_backup"
+_HAS_POOL = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'pool'"
 #: Rows that are copied at once; bounds the memory of a large copy.
 _AT_ONCE = 1000
 
@@ -130,6 +131,7 @@ def _create_pool(source: Path, options: HostOptions) -> str:
             if made.store is None:
                 _copy_file(copy, state.paths.database)
             else:
+                _upgrade(copy, made.pool_id)
                 copy_rows(sqlite_url(copy), made.store, made.pool_id)
             lacks = place_keys(copy, keys, key_file)
         state.write_marker(made)
@@ -171,6 +173,8 @@ def _make_own(path: Path) -> None:
     """Turn the copy into a pool's own database, with an event log of its own."""
     connection = sqlite3.connect(path)
     try:
+        # Else the keys of the backup stay in free pages, and later backups without them have them.
+        connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"DROP TABLE IF EXISTS {_TABLE}")
         _renew_epoch(connection)
         _end_logins(connection)
@@ -198,23 +202,44 @@ def _renew_epoch(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE pool SET event_epoch = ?", (new_epoch(),))
 
 
+def _upgrade(path: Path, pool_id: str) -> None:
+    """Make the copy of an earlier version's database one of this version."""
+    engine = connect(sqlite_url(path))
+    try:
+        prepare_database(engine, wall_ns(), pool_id)
+    finally:
+        engine.dispose()
+
+
 def _copy_file(source: Path, target: Path) -> None:
-    """Make a consistent copy, also of a database in use."""
+    """Make a consistent copy, also of a database in use. Raises StoreCorrupt where it has no pool."""
     if not source.exists():
-        raise StateUnusable(f"{source} is gone", hint="put a saved copy of it in its place")
+        raise StoreCorrupt(
+            f"{source} is missing: the jobs and the books of the pool were in it",
+            hint="put a saved copy in its place",
+        )
+    # Not made where it goes away meanwhile: an empty one would be taken for the pool's.
     connection = open_existing(source, "rw")
     try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if connection.execute(_HAS_POOL).fetchone() is None:
+            raise StoreCorrupt(
+                f"{source} holds no pool: it was cut off or replaced",
+                hint="put a saved copy in its place",
+            )
         copy_database(connection, target)
     finally:
         connection.close()
 
 
 def copy_rows(source: str, target: str, pool_id: str) -> None:
-    """Copy every row of every table from one database to an empty one of this version."""
+    """Copy every row of every table from one database of this version to an empty one.
+
+    Raises StateUnusable where the first is of another version, and BackupUnusable.
+    """
     reading = connect(source)
     writing = connect(target)
     try:
+        _check_version(reading)
         prepare_database(writing, wall_ns(), pool_id)
         with reading.connect() as old, writing.begin() as new:
             if reading.dialect.name == "postgresql":
@@ -231,10 +256,24 @@ def copy_rows(source: str, target: str, pool_id: str) -> None:
         writing.dispose()
 
 
+def _check_version(engine: sa.Engine) -> None:
+    found = find_revision(engine)
+    if found != known_revisions()[-1]:
+        raise StateUnusable(
+            f"the database has revision {found}, this gpupool copies {known_revisions()[-1]}",
+            hint="use the gpupool of the pool's server; an older database is upgraded by  gpupool restart",
+        )
+
+
 def _copy_table(old: sa.Connection, new: sa.Connection, table: sa.Table) -> None:
+    # A row may name a later one of its own table, as a cohort its parent: they are joined at the end.
+    inner = [one for one in table.columns if _names_own_table(one)]
+    without = dict.fromkeys([one.name for one in inner])
     found = old.execution_options(stream_results=True).execute(sa.select(table))
     while rows := found.mappings().fetchmany(_AT_ONCE):
-        new.execute(table.insert(), [dict(row) for row in rows])
+        new.execute(table.insert(), [{**row, **without} for row in rows])
+    for link in inner:
+        _copy_links(old, new, link)
     column: Any = table.autoincrement_column
     if new.dialect.name == "postgresql" and column is not None:
         sequence = sa.func.pg_get_serial_sequence(table.name, column.name)
@@ -244,3 +283,18 @@ def _copy_table(old: sa.Connection, new: sa.Connection, table: sa.Table) -> None
                 newest.is_not(None), sequence.is_not(None)
             )
         )
+
+
+def _names_own_table(column: sa.Column[Any]) -> bool:
+    return any(key.column.table is column.table for key in column.foreign_keys)
+
+
+def _copy_links(old: sa.Connection, new: sa.Connection, column: sa.Column[Any]) -> None:
+    """Copy a column that names rows of its own table, which are all there."""
+    (key,) = column.table.primary_key.columns
+    links = sa.select(key.label("row_key"), column.label("link")).where(column.is_not(None))
+    join = column.table.update().where(key == sa.bindparam("row_key"))
+    join = join.values({column: sa.bindparam("link")})
+    found = old.execution_options(stream_results=True).execute(links)
+    while rows := found.mappings().fetchmany(_AT_ONCE):
+        new.execute(join, [dict(row) for row in rows])

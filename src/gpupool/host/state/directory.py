@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +16,7 @@ from typing import Any
 from gpupool.base import instance
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import BadOption, PoolAlreadyRunning, StateNewer, StateUnusable
+from gpupool.base.files.trees import remove_tree
 from gpupool.base.room import check_room_for_new_pool, state_error
 from gpupool.base.settings import PoolPaths
 from gpupool.model.container import ContainerPolicy, parse_container_policy
@@ -292,7 +292,7 @@ def _remove_files(paths: PoolPaths) -> list[str]:
                 if path.exists():
                     continue
             else:
-                shutil.rmtree(path)
+                remove_tree(path)
         else:
             path.unlink()
         removed.append(str(path))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.base.errors import DamagedRecord, ServiceUnavailable
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.notes import PASSED_THROUGH, overwrite_file
 
 #: Version of the record's format.
@@ -130,7 +130,7 @@ class CardRecordBook:
         try:
             for entry in folder.iterdir():
                 if entry.name != "card.json":
-                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+                    remove_tree(entry) if entry.is_dir() else entry.unlink()
             (folder / "card.json").unlink(missing_ok=True)
             folder.rmdir()
         except OSError as error:

@@ -7,13 +7,13 @@ functions here finish what a killed agent left: they may be called again after a
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 from gpupool.base.errors import ServiceUnavailable
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.card_settings.compute_mode import ComputeMode, ComputeModeControl
 from gpupool.mechanisms.card_settings.records import CardRecord, CardRecordBook
 from gpupool.mechanisms.mps.control import ControlClient
@@ -93,7 +93,7 @@ class MpsCards:
                 except ServiceUnavailable as problem:
                     log.warning("card %s is not restored yet: %s", record.uuid, problem)
         for folder in self.records.list_empty_folders():
-            shutil.rmtree(folder)
+            remove_tree(folder)
         self._remove_root()
 
     def close_card(self, record: CardRecord) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import stat
 import time
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.contract import HelperProcess
 from gpupool.mechanisms.mps.control import ControlTarget
 
@@ -75,7 +75,7 @@ class DaemonPlace:
         """Remove the sockets of a daemon that was killed: no client shall wait on them."""
         for entry in self.target.pipe.iterdir():
             if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
+                remove_tree(entry)
             else:
                 entry.unlink(missing_ok=True)
 

@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from gpupool.base.files.kernel_files import read_kernel_lines
+
 #: Options of a version 1 mount that are no controllers (cgroups(7), `mount` lines of the kernel).
 _FLAGS: Final = frozenset(("rw", "ro", "xattr", "noprefix", "clone_children", "cpuset_v2_mode"))
 
@@ -22,9 +24,9 @@ def find_group_name(directory: Path, proc_root: Path = Path("/proc")) -> str | N
     path = os.path.realpath(directory)
     deepest = ""
     name = None
-    for line in (proc_root / "self/mountinfo").read_text(encoding="utf-8").splitlines():
+    for line in read_kernel_lines(proc_root / "self/mountinfo"):
         left, _, right = line.partition(" - ")
-        root, point = left.split()[3:5]
+        root, point = left.split(" ")[3:5]
         kind, _, options = right.split(" ", 2)
         inside = path == point or path.startswith(f"{point.rstrip('/')}/")
         if kind in ("cgroup", "cgroup2") and inside and len(point) >= len(deepest):

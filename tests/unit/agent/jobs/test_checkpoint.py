@@ -10,6 +10,7 @@ import pytest
 
 from gpupool.agent.jobs.checkpoint import Checkpoint, JobDirectories
 from gpupool.base.errors import StateNewer
+from tests.support.deep_trees import few_frames, make_deep_tree
 
 ONE = Checkpoint("a-0000000001", 7, "j-0000000001", "share", True)
 
@@ -45,6 +46,22 @@ def test_a_finished_job_keeps_its_log_and_records_and_no_secret(
     assert sorted(entry.name for entry in path.iterdir()) == ["exit", "log.0", "started"]
     assert not list(directories.list_unfinished())
     directories.finish_job(ONE.job)
+
+
+@pytest.mark.parametrize("verb", ["finish_job", "remove_job", "remove_old_jobs"])
+def test_directories_that_a_job_made_inside_one_another_are_removed(
+    directories: JobDirectories, verb: str
+) -> None:
+    path = directories.write_checkpoint(ONE)
+    if verb == "remove_old_jobs":
+        (path / "allocation.json").unlink()
+    make_deep_tree(path / "run")
+    with few_frames():
+        if verb == "remove_old_jobs":
+            directories.remove_old_jobs(1e18)
+        else:
+            getattr(directories, verb)(ONE.job)
+    assert not (path / "run").exists()
 
 
 def test_a_job_that_never_ran_leaves_no_directory(directories: JobDirectories) -> None:
@@ -123,6 +140,19 @@ def test_old_finished_jobs_are_removed_and_unfinished_ones_never(
     assert directories.remove_old_jobs(350.0, seconds=200.0, jobs=1) == 1
     assert [directories.path(job).exists() for job in ends] == [False, False, True]
     assert directories.read_checkpoint(ONE.job) == ONE
+
+
+def test_an_old_job_that_cannot_be_removed_keeps_no_other(
+    directories: JobDirectories, tmp_path: Path
+) -> None:
+    """Before, an agent with one did not start: it removes old jobs first."""
+    elsewhere = tmp_path / "moved-by-hand"
+    elsewhere.mkdir()
+    directories.path("j-000000000a").symlink_to(elsewhere)
+    for job in ("j-0000000009", "j-000000000b"):
+        directories.path(job).mkdir()
+    assert directories.remove_old_jobs(1e18) == 2
+    assert elsewhere.is_dir()
 
 
 def test_another_run_of_a_job_begins_with_the_log_alone(directories: JobDirectories) -> None:

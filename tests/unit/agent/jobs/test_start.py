@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -11,14 +13,19 @@ from types import MappingProxyType
 
 import pytest
 
-from gpupool.agent.jobs import job_context, mechanism_selection, unknown_preparations
+from gpupool.agent.jobs import (
+    job_context,
+    mechanism_selection,
+    unknown_preparations,
+    worker_pool,
+)
 from gpupool.agent.jobs.checkpoint import JobDirectories
 from gpupool.agent.jobs.faults import ignore_step
 from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.jobs import Jobs
 from gpupool.agent.jobs.launch import LaunchSettings
-from gpupool.agent.supervisor.client import JobState, inspect_job
-from gpupool.base.errors import ProbeSuspended
+from gpupool.agent.supervisor.client import JobState, inspect_job, log_end
+from gpupool.base.errors import ProbeSuspended, RequestRejection
 from gpupool.mechanisms import preparation
 from gpupool.mechanisms.contract import (
     AllocationView,
@@ -242,3 +249,132 @@ def test_a_stop_ends_a_job_whose_card_is_still_being_set_up(agent: Agent) -> Non
     assert end.reason == "stopped before it started"
     agent.mechanism.ready = True
     assert agent.list_states() == ["preparing", "not_started"]
+
+
+def test_a_heartbeat_in_the_first_step_of_a_start_ends_no_job(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered = threading.Event()
+    over = threading.Event()
+    prepare = agent.mechanism.prepare
+
+    def prepare_slowly(view: AllocationView, state_dir: Path) -> PreparedAllocation | NotYet:
+        entered.set()
+        over.wait(30)
+        return prepare(view, state_dir)
+
+    monkeypatch.setattr(agent.mechanism, "prepare", prepare_slowly)
+    agent.jobs.apply_work(make_work(["true"]))
+    assert entered.wait(30)
+    agent.jobs.retry_unfinished()
+    over.set()
+    until(lambda: agent.find_report("noticed"), "the notice")
+    agent.mechanism.ready = True
+    end = until(lambda: agent.find_report("ended") or agent.find_report("not_started"), "the end")
+    assert (end.state, end.exit_code) == ("ended", 0), end.reason
+
+
+def test_a_refused_start_whose_card_stays_set_up_is_ended_by_a_heartbeat(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_pool, "RETRY_SECONDS", 0.001)
+    failures = list[str]()
+
+    def refuse(view: AllocationView, state_dir: Path) -> PreparedAllocation:
+        raise RequestRejection("the card cannot be cut", hint="")
+
+    def keep_card(allocation: str, generation: int, state_dir: Path) -> None:
+        failures.append(allocation)
+        if len(failures) < 8:
+            raise OSError(errno.EBUSY, "the card is in use")
+
+    monkeypatch.setattr(agent.mechanism, "unprepare", keep_card)
+    agent.jobs.apply_work(make_work(["true"]))
+    until(lambda: agent.find_report("noticed"), "the notice")
+    monkeypatch.setattr(agent.mechanism, "prepare", refuse)
+
+    def beat() -> ReportIn | None:
+        agent.jobs.retry_unfinished()
+        return agent.find_report("ended")
+
+    end = until(beat, "the end")
+    assert end.reason == "the card cannot be cut"
+
+
+def test_a_directory_that_cannot_be_finished_holds_up_no_other_report(agent: Agent) -> None:
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work(["true"]))
+    end = until(lambda: agent.find_report("ended"), "the end")
+    directory = agent.root / "jobs/j-1"
+    # Nothing unlinks a directory, for root neither.
+    (directory / "spec.tmp").mkdir()
+    agent.jobs.confirm_report(end, is_stale=False)
+    assert (directory / "allocation.json").exists()
+    (directory / "spec.tmp").rmdir()
+    agent.jobs.retry_unfinished()
+    until(lambda: not agent.jobs.list_job_ids(), "the end of the record")
+    assert not (directory / "allocation.json").exists()
+
+
+def test_a_job_whose_checkpoint_is_damaged_has_ended_before_it_is_lost(agent: Agent) -> None:
+    """Before, its cards were given to another job while it still had its grace."""
+    agent.mechanism.ready = True
+    patient = 'trap "sleep 0.3; exit 0" TERM; echo ready; while :; do sleep 0.01; done'
+    agent.jobs.apply_work(make_work(["sh", "-c", patient]))
+    until(lambda: agent.find_report("running"), "the start")
+    directory = agent.root / "jobs/j-1"
+    until(lambda: log_end(directory), "its trap")
+    agent.jobs.close()
+    agent.jobs.join(10)
+    (directory / "allocation.json").write_text("{")
+    next_one = Jobs(agent.jobs._context)
+    next_one.start()
+    try:
+        next_one.recover_jobs()
+        assert inspect_job(directory).state is JobState.ENDED
+        assert not (directory / "allocation.json").exists()
+    finally:
+        next_one.close()
+        next_one.join(10)
+
+
+@pytest.mark.parametrize("command", ["/" + "ä" * 200, "/x" + "ä" * 200])
+def test_a_job_whose_long_command_is_cut_in_a_letter_ends(agent: Agent, command: str) -> None:
+    """Before, half a letter in the supervisor's message could not be reported: it kept its card."""
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work([command]))
+    end = until(lambda: agent.find_report("ended"), "the end")
+    assert end.exit_code == 127 or "too long" in end.reason
+    assert end.model_dump_json()
+
+
+def test_an_end_whose_log_cannot_be_measured_is_reported_later(
+    agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before, it was not reported until the agent started again."""
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work(["sleep", "1000"]))
+    until(lambda: agent.find_report("running"), "the start")
+    unreadable = agent.root / "jobs/j-1" / f"log.{'9' * 16}"
+    unreadable.symlink_to("missing")
+    agent.jobs.apply_work(make_work(["sleep", "1000"], "stop"))
+    until(lambda: "No such file" in caplog.text, "the failure")
+    unreadable.unlink()
+
+    def beat() -> ReportIn | None:
+        agent.jobs.retry_unfinished()
+        return agent.find_report("ended")
+
+    assert until(beat, "the end").signal == signal.SIGTERM
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
+def test_a_name_of_a_command_writes_no_line_of_its_record(agent: Agent, mark: str) -> None:
+    """Before, it could state another end, or stop the agent by a number that is none."""
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work([f"/none{mark}exit_code=0{mark}state=ended{mark}user_us=none"]))
+    end = until(lambda: agent.find_report("ended"), "the end")
+    assert end.exit_code == 127
+    record = inspect_job(agent.root / "jobs/j-1").exit
+    assert record is not None
+    assert record.state == "failed_to_start"

@@ -6,6 +6,7 @@ import array
 import fcntl
 import json
 import os
+import signal
 import socket
 import subprocess
 import termios
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from gpupool.agent.relay.program_session import ProgramSession
-from gpupool.client.streams.frames import EXIT, OUTPUT, FrameReader
+from gpupool.client.streams.frames import EXIT, OUTPUT, SIGNAL, FrameReader, encode_frame
 from tests.support.supervised import until
 
 #: More than a socket holds, and less than session, pipe and socket hold: the program ends.
@@ -85,3 +86,37 @@ def test_a_client_that_never_reads_holds_no_session_of_a_job_that_has_ended(
     session.join(20)
     assert not session.is_alive()
     client.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGRTMIN + 3, 33])
+def test_a_client_sends_any_signal_that_the_kernel_has(
+    command: subprocess.Popen[bytes], number: int
+) -> None:
+    """Before, one that Python has no name for ended the session, and the program went on."""
+    client, stream = socket.socketpair()
+    client.settimeout(20)
+    request: dict[str, Any] = {
+        "argv": ["sh", "-c", "echo ready; exec sleep 600"],
+        "directory": "/",
+        "environment": {"PATH": os.defpath},
+        "terminal": None,
+        "cgroups": ["job"],
+    }
+    end = os.pidfd_open(command.pid)
+
+    def serve() -> None:
+        with stream:
+            ProgramSession(request, stream, end).run()
+        os.close(end)
+
+    session = threading.Thread(target=serve)
+    session.start()
+    frames = FrameReader()
+    received = list[tuple[int, bytes]]()
+    while data := client.recv(65536):
+        if not received:
+            client.sendall(encode_frame(SIGNAL, bytes([number])))
+        received += frames.feed(data)
+    client.close()
+    session.join(20)
+    assert json.loads(received[-1][1]) == {"code": None, "signal": number}

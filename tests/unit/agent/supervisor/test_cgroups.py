@@ -88,6 +88,17 @@ def test_on_a_hybrid_host_v2_takes_the_freezers_place(tmp_path: Path) -> None:
     assert groups == [f"{name}/gpupool-p1/j1" for name in ("memory", "devices", "pids", "unified")]
 
 
+@pytest.mark.parametrize("name", ["\u2028", "\x85", "\xa0", "\udcff"])
+def test_a_mount_of_any_name_hides_no_hierarchy(tmp_path: Path, name: str) -> None:
+    """Users mount what they like by FUSE; before, no agent started beside such a mount."""
+    proc, sys_root = recorded(tmp_path, V2_HOST)
+    line = f"50 22 0:50 / /home/ann/a{name}b rw,nosuid - fuse.sshfs ann@x:/ rw\n"
+    mounts = proc / "self" / "mountinfo"
+    mounts.write_bytes(os.fsencode(line) + mounts.read_bytes())
+    support = detect_cgroups(proc, sys_root, uid=0, writable=lambda path: True)
+    assert support.kind == "v2"
+
+
 def test_a_host_without_cgroups_has_none(tmp_path: Path) -> None:
     support, groups = groups_of(tmp_path, NO_HOST, 0)
     assert (support.kind, groups, support.refusals) == ("none", [], ())
@@ -184,6 +195,30 @@ def test_every_member_is_killed_also_those_that_keep_forking(groups: tuple[str, 
     assert cgroups.remove_groups(groups) == ()
     assert cgroups.remove_groups(groups) == (), "the second time is as good as the first"
     assert cgroups.kill_members(groups) == ()
+
+
+@pytest.mark.root
+@needs_root
+@needs_cgroups
+def test_members_of_groups_that_the_job_made_are_killed_and_the_groups_removed(
+    groups: tuple[str, ...],
+) -> None:
+    """Before, they lived on behind a supervisor that was killed, on cards given to others."""
+    inner = [Path(path) / "inner" for path in groups]
+    for path in inner:
+        (path / "deeper").mkdir(parents=True)
+    enter = "; ".join(f"echo $$ > {path}/deeper/cgroup.procs" for path in inner)
+    process = subprocess.Popen(["sh", "-c", f"{enter}; exec sleep 600"])
+    try:
+        while not all(cgroups.list_members(path / "deeper") for path in inner):
+            assert process.poll() is None
+        assert cgroups.remove_groups(groups) == groups, "a group with members stays"
+        assert cgroups.kill_members(groups) == ()
+        assert process.wait(SECONDS) == -9
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+    assert cgroups.remove_groups(groups) == ()
 
 
 def test_a_job_is_held_to_its_part_of_the_node_where_its_group_can_and_else_that_is_said(

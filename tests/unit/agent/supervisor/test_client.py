@@ -236,6 +236,19 @@ def test_a_command_that_cannot_be_executed_is_reported_with_its_reason(
     assert client.inspect_job(job_dir).state is JobState.ENDED
 
 
+@pytest.mark.parametrize(
+    "text", ["state=ended\n", "state=ended\nreason=exited\nexit_code=\n", "reason=exited\n"]
+)
+def test_a_damaged_record_of_an_end_is_that_of_a_supervisor_that_died(
+    tmp_path: Path, text: str
+) -> None:
+    """Before, an agent that found one did not start."""
+    (tmp_path / "started").write_text("gpupool-started 1\nstarted_boot_ns=\n")
+    (tmp_path / "exit").write_text(f"gpupool-exit 1\n{text}")
+    status = client.inspect_job(tmp_path)
+    assert (status.state, status.started, status.exit) == (JobState.DIED, None, None)
+
+
 def test_states_follow_the_life_of_a_job(jobs: Jobs) -> None:
     job_dir = jobs.write("sh", "-c", "read x < /proc/self/fd/0; sleep 600")
     assert client.inspect_job(job_dir).state is JobState.NOT_STARTED
@@ -425,6 +438,23 @@ def test_a_mount_point_that_others_could_have_made_is_not_used(
     record, output = jobs.shell('echo "$GPUPOOL_SHARE"', **fields)
     assert (record.share, output.decode().strip()) == ("environment", str(tmp_path / "share"))
     assert record.share_refused == "mount point's directory: Operation not permitted"
+
+
+def test_an_orphan_whose_name_is_cut_in_a_letter_is_found_and_ended(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    """The kernel keeps 15 bytes of a name."""
+    program = tmp_path / "x数据处理程序"
+    program.symlink_to("/bin/sleep")
+    job_dir = jobs.start("sh", "-c", f"setsid {program} 600 & echo $! >{tmp_path}/pid; wait")
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    pid = int((tmp_path / "pid").read_text())
+    until(lambda: "数".encode() in Path(f"/proc/{pid}/stat").read_bytes(), "its name")
+    command = client.read_started(job_dir).pid
+    kill_supervisor(job_dir)
+    until(lambda: not is_alive(command), "the death of the command with its supervisor")
+    assert client.reap_orphans(job_dir).killed == 1
+    until(lambda: not is_alive(pid), "its end")
 
 
 def test_a_process_of_another_job_is_not_taken_for_an_orphan(jobs: Jobs) -> None:

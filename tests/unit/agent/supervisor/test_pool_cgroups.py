@@ -164,7 +164,7 @@ def test_a_purge_ends_what_is_left_with_groups_that_a_job_made_itself(state: Pat
         ["sh", "-c", f"echo $$ > {below.parent}/cgroup.procs; exec sleep 600"]
     )
     try:
-        while not pool_cgroups.list_members(below.parent):
+        while not pool_cgroups.list_all_members(below.parent):
             assert process.poll() is None
         pool_cgroups.remove_pool(SUPPORT, POOL)
         assert below.exists(), "a group of a running job stays as the job made it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from gpupool.base.errors import SecretKeyMissing
+from gpupool.base.errors import BackupUnusable, SecretKeyMissing, StateUnusable, StoreCorrupt
 from gpupool.base.ids import new_id
 from gpupool.host.settings.options import HostOptions
 from gpupool.host.state.backup import copy_rows, restore_backup, save_backup
@@ -21,6 +22,7 @@ from gpupool.server.schema import metadata
 from gpupool.signon.tables import providers
 from gpupool.store.database import connect, new_store, sqlite_url
 from gpupool.store.secrets.key_file import KeyFile
+from gpupool.tenancy.tables import cohorts
 
 
 @pytest.fixture
@@ -246,3 +248,116 @@ def test_a_backup_with_a_key_that_is_missing_is_not_made(
     assert save_backup(options) != 0
     assert "GP-2270" in capsys.readouterr().err
     assert not (tmp_path / "backup").exists()
+
+
+def test_a_backup_of_a_pool_without_its_database_is_refused_and_makes_none(
+    tmp_path: Path, original: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before, an empty file was made in its place, and copied as a backup."""
+    (original / "gpupool.db").unlink()
+    backup = tmp_path / "monday"
+    assert save_backup(HostOptions(state_dir=original, file=backup)) == StoreCorrupt.exit_code
+    assert restore_backup(HostOptions(state_dir=tmp_path / "new", file=original)) != 0
+    assert not backup.exists()
+    assert not (original / "gpupool.db").exists()
+    assert capsys.readouterr().err.count(f"{original}/gpupool.db is missing") == 2
+
+
+def test_a_backup_of_an_empty_database_is_refused(tmp_path: Path, original: Path) -> None:
+    (original / "gpupool.db").write_bytes(b"")
+    backup = tmp_path / "monday"
+    assert save_backup(HostOptions(state_dir=original, file=backup)) == StoreCorrupt.exit_code
+    assert not backup.exists()
+
+
+def test_a_restore_that_failed_can_be_repeated(
+    tmp_path: Path, original: Path, postgres_pool_url: str
+) -> None:
+    """Before, what the first one left made the directory one that is not empty."""
+    target = tmp_path / "new"
+    engine = connect(postgres_pool_url)
+    prepare_database(engine, 1, "p-other")
+    with engine.begin() as connection:
+        connection.execute(metadata.tables["pool"].update().values(event_seq=7))
+    engine.dispose()
+    options = HostOptions(state_dir=target, file=original, store=postgres_pool_url)
+    assert restore_backup(options) == BackupUnusable.exit_code
+    assert restore_backup(HostOptions(state_dir=target, file=original)) == 0
+
+
+def test_a_tree_whose_child_is_older_than_its_parent_moves_to_another_database(
+    tmp_path: Path, original: Path
+) -> None:
+    engine = connect(sqlite_url(original / "gpupool.db"))
+    with engine.begin() as connection:
+        rows = [{"name": name, "created_ns": 1} for name in ("child", "parent")]
+        connection.execute(cohorts.insert(), rows)
+        connection.execute(cohorts.update().where(cohorts.c.id == 1).values(parent_id=2))
+    engine.dispose()
+    target = sqlite_url(tmp_path / "other.db")
+    copy_rows(sqlite_url(original / "gpupool.db"), target, "p-1")
+    engine = connect(target)
+    with engine.connect() as connection:
+        found = connection.execute(sa.select(cohorts.c.name, cohorts.c.parent_id)).all()
+    engine.dispose()
+    assert sorted(map(tuple, found)) == [("child", 2), ("parent", None)]
+
+
+@pytest.mark.parametrize("name", ["mon#day", "50%25", "week?9"])
+def test_a_backup_is_restored_whatever_its_file_is_called(
+    tmp_path: Path, original: Path, name: str
+) -> None:
+    assert save_backup(HostOptions(state_dir=original, file=tmp_path / name)) == 0
+    assert restore_backup(HostOptions(state_dir=tmp_path / "new", file=tmp_path / name)) == 0
+
+
+def make_older(engine: sa.Engine) -> None:
+    """Undo the newest revision."""
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE signon_passwords DROP COLUMN set_by_id")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0071'")
+    engine.dispose()
+
+
+def test_a_backup_of_an_earlier_version_is_restored_to_postgresql(
+    tmp_path: Path, original: Path, postgres_pool_url: str
+) -> None:
+    make_older(connect(sqlite_url(original / "gpupool.db")))
+    options = HostOptions(state_dir=tmp_path / "new", file=original, store=postgres_pool_url)
+    assert restore_backup(options) == 0
+
+
+def test_a_backup_of_postgresql_that_was_not_upgraded_says_what_to_do(
+    tmp_path: Path, original: Path, postgres_pool_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = StateDir(original)
+    state.write_marker(PoolMarker(pool_id="p-1", begun=True, store=postgres_pool_url))
+    make_older(connect(postgres_pool_url))
+    backup = tmp_path / "monday"
+    assert save_backup(HostOptions(state_dir=original, file=backup)) == StateUnusable.exit_code
+    assert "has revision 0071" in capsys.readouterr().err
+    assert not backup.exists()
+
+
+def test_the_key_of_a_backup_is_not_in_the_database_that_is_made_of_it(
+    tmp_path: Path, with_secret: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a later backup had it, though it said that the key is not included."""
+    connect_as_here = sqlite3.connect
+
+    def connect_as_elsewhere(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        """Debian's library overwrites what is deleted, others do only where they are told to."""
+        connection = connect_as_here(*arguments, **options)
+        connection.execute("PRAGMA secure_delete=OFF")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect_as_elsewhere)
+    (material,) = KeyFile(with_secret / "secrets" / "secret.key").read()
+    text = base64.b64encode(material.material)
+    options = HostOptions(state_dir=with_secret, file=tmp_path / "full", with_key=True)
+    assert save_backup(options) == 0
+    assert text in (tmp_path / "full").read_bytes()
+    assert restore_backup(HostOptions(state_dir=tmp_path / "new", file=tmp_path / "full")) == 0
+    assert save_backup(HostOptions(state_dir=tmp_path / "new", file=tmp_path / "later")) == 0
+    assert text not in (tmp_path / "later").read_bytes()
+    assert text not in (tmp_path / "new" / "gpupool.db").read_bytes()

@@ -19,6 +19,7 @@ from gpupool.host.state.directory import (
     remove_state,
 )
 from gpupool.host.state.startup import choose_marker
+from tests.support.deep_trees import few_frames, make_deep_tree
 
 
 def opened(root: Path, **marker: object) -> StateDir:
@@ -132,6 +133,16 @@ def test_removing_takes_what_is_ours_and_leaves_the_rest(tmp_path: Path) -> None
     assert [path.name for path in root.iterdir()] == ["notes.txt"]
     assert removed[-1].endswith("pool.json")
     (root / "notes.txt").unlink()
+
+
+def test_removing_takes_directories_that_a_job_made_inside_one_another(tmp_path: Path) -> None:
+    state = opened(tmp_path / "s")
+    job = tmp_path / "s" / "agent" / "jobs" / "j-1"
+    job.mkdir(parents=True)
+    make_deep_tree(job / "run")
+    with few_frames():
+        remove_state(state.paths)
+    assert not (tmp_path / "s").exists()
 
 
 def test_removing_an_own_directory_whole_and_a_second_time_is_fine(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from gpupool.base.errors import DamagedRecord, ServiceUnavailable
 from gpupool.mechanisms.card_settings.records import CardRecord, CardRecordBook, CardUse
+from tests.support.deep_trees import few_frames, make_deep_tree
 
 USE = CardUse(5, 300, 1 << 30)
 
@@ -36,6 +37,16 @@ def test_removing_takes_all_of_the_card(book: CardRecordBook) -> None:
     for _ in range(2):
         book.remove_record("GPU-1")
         assert not folder.exists()
+
+
+def test_removing_takes_directories_that_an_owner_made_inside_one_another(
+    book: CardRecordBook,
+) -> None:
+    book.write_record(CardRecord("GPU-1", "DEFAULT"))
+    make_deep_tree(book.locate_folder("GPU-1") / "pipe")
+    with few_frames():
+        book.remove_record("GPU-1")
+    assert not book.locate_folder("GPU-1").exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}'])
@@ -81,7 +92,7 @@ def test_a_record_that_cannot_be_removed_stays(
     def refuse(path: Path) -> None:
         raise OSError(errno.ENOTEMPTY, "Directory not empty")
 
-    monkeypatch.setattr("shutil.rmtree", refuse)
+    monkeypatch.setattr("gpupool.mechanisms.card_settings.records.remove_tree", refuse)
     with pytest.raises(ServiceUnavailable, match="GPU-1 cannot be removed"):
         book.remove_record("GPU-1")
     assert book.read_record("GPU-1") == record

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.mechanisms.mps.daemon import DaemonPlace, DaemonProcesses
+from tests.support.deep_trees import few_frames, make_deep_tree
 from tests.support.supervised import until
 
 UUID = "GPU-8f6dbc4f-0000-0000-0000-000000000001"
@@ -136,6 +137,14 @@ def test_stale_sockets_go_and_a_link_takes_nothing_with_it(
     place.remove_stale_sockets()
     assert list(place.target.pipe.iterdir()) == []
     assert (tmp_path / "precious" / "file").exists()
+
+
+def test_directories_that_the_owner_made_inside_one_another_go(place: DaemonPlace) -> None:
+    place.make_directories()
+    make_deep_tree(place.target.pipe / "gpupool")
+    with few_frames():
+        place.remove_stale_sockets()
+    assert list(place.target.pipe.iterdir()) == []
 
 
 def test_the_log_is_read_for_the_server_that_runs(place: DaemonPlace) -> None:

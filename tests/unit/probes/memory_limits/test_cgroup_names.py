@@ -24,6 +24,14 @@ def find_name(directory: str, mounts: str, folder: Path) -> str | None:
     return find_group_name(Path(directory), folder)
 
 
+@pytest.mark.parametrize("name", ["\u2028", "\x85", "\udcff"])
+def test_a_mount_of_any_name_hides_no_cgroup(name: str, tmp_path: Path) -> None:
+    line = f"50 22 0:50 / /home/ann/a{name}b rw - fuse.sshfs ann@x:/ rw\n"
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/mountinfo").write_bytes(os.fsencode(line) + UNIFIED.encode())
+    assert find_group_name(Path("/sys/fs/cgroup/gpupool-p/job"), tmp_path) == ":/gpupool-p/job"
+
+
 @pytest.mark.parametrize(
     ("mounts", "directory", "name"),
     [
