@@ -114,7 +114,8 @@ class PeeringService:
 
         Raises:
             UnknownNetwork: the network is asked for no such peering.
-            OverlappingSubnets: the two share addresses; `details` has the clashing prefixes.
+            OverlappingSubnets: the two share addresses, or one shares some with a network that the
+                other one is peered with; `details` has the clashing prefixes.
             WrongState: the two are in different zones, and neither can move.
         """
         with self._store.write() as write:
@@ -127,6 +128,7 @@ class PeeringService:
                 )
             if row.accepted_ns is None:
                 _refuse_overlap(write.connection, network.id, row.requester_id)
+                _refuse_two_ways(write.connection, network.id, row.requester_id)
                 join_zones(write, network, row.requester_id)
                 changed = network_peerings.update().where(network_peerings.c.id == row.id)
                 write.execute(changed.values(accepted_ns=write.now_ns))
@@ -196,6 +198,35 @@ def list_peered_prefixes6(connection: sa.Connection, network: Any) -> list[IPv6N
     return found
 
 
+def refuse_second_way(
+    connection: sa.Connection, network_id: int, cidr: IPv4Network | IPv6Network
+) -> None:
+    """Raise OverlappingSubnets where a peered network has another way to addresses of a new subnet.
+
+    Else its owner's packets for the other network would go to the owner of this one.
+    """
+    read = _read_prefixes if isinstance(cidr, IPv4Network) else _read_prefixes6
+    for peer in _list_peers(connection, network_id):
+        for other in _list_peers(connection, peer) - {network_id}:
+            if any(cidr.overlaps(prefix) for prefix in read(connection, other)):
+                # The other network is of an owner who has agreed to tell the peer alone.
+                raise OverlappingSubnets(
+                    f"{cidr} overlaps a network that a peered network is peered with",
+                    hint="take another prefix, or revoke a peering: gpupool network peering-list NAME",
+                    clashing=[str(cidr)],
+                )
+
+
+def _list_peers(connection: sa.Connection, network_id: int) -> set[int]:
+    """List the row ids of the networks that a network is peered with."""
+    ends = sa.or_(network_peerings.c.requester_id == network_id, _accepter.c.id == network_id)
+    query = _PEERINGS.where(ends, network_peerings.c.accepted_ns.is_not(None))
+    found = set[int]()
+    for row in connection.execute(query):
+        found |= {row.requester_id, row.accepter_id}
+    return found - {network_id}
+
+
 def _has_end(network: Any) -> sa.ColumnElement[bool]:
     return sa.or_(
         network_peerings.c.requester_id == network.id,
@@ -241,6 +272,42 @@ def _refuse_overlap(connection: sa.Connection, one: int, other: int) -> None:
             hint="a peering needs networks without common addresses",
             clashing=clashing,
         )
+
+
+def _refuse_two_ways(connection: sa.Connection, ours: int, theirs: int) -> None:
+    """Raise OverlappingSubnets where one of two networks would have two ways to the same addresses.
+
+    Args:
+        ours: the network whose owner accepts, and knows the prefixes of its peers.
+        theirs: the network that asked.
+    """
+    clashing = list[str]()
+    asked = _read_all_prefixes(connection, theirs)
+    for peer in sorted(_list_peers(connection, ours)):
+        for prefix in _read_all_prefixes(connection, peer):
+            clashing += [f"{one} and {prefix}" for one in asked if _is_shared(one, prefix)]
+    for peer in sorted(_list_peers(connection, theirs)):
+        present = _read_all_prefixes(connection, peer)
+        for one in _read_all_prefixes(connection, ours):
+            if any(_is_shared(one, prefix) for prefix in present):
+                clashing.append(f"{one} and a network that the other one is peered with")
+    if clashing:
+        raise OverlappingSubnets(
+            f"two networks with a peering to the same one share addresses: {', '.join(clashing)}",
+            hint="networks that are peered with one network need addresses of their own",
+            clashing=clashing,
+        )
+
+
+def _is_shared(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
+    # Networks of two families are not compared by the library.
+    return one.version == other.version and one.overlaps(other)
+
+
+def _read_all_prefixes(
+    connection: sa.Connection, network_id: int
+) -> list[IPv4Network | IPv6Network]:
+    return [*_read_prefixes(connection, network_id), *_read_prefixes6(connection, network_id)]
 
 
 def _read_prefixes(connection: sa.Connection, network_id: int) -> list[IPv4Network]:

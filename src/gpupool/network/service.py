@@ -21,7 +21,7 @@ from gpupool.network.ipv6.subnets import find_subnet_prefix
 from gpupool.network.lines.service import note_subnet
 from gpupool.network.machines.service import check_mtu
 from gpupool.network.parts import delete_parts
-from gpupool.network.peerings import list_peered_prefixes
+from gpupool.network.peerings import list_peered_prefixes, refuse_second_way
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.requested_addresses import read_requested
@@ -124,6 +124,7 @@ class NetworkService:
             peered = list_peered_prefixes(write.connection, row)
             check_new_subnet(write.connection, row.id, subnet)
             check_overlap(subnet, (prefix for _, prefix in peered), "a peered network")
+            refuse_second_way(write.connection, row.id, subnet)
             note_subnet(write, row, subnet)
             renew_probes(write, row.id)
             out = describe_networks(write.connection, [row])[0]

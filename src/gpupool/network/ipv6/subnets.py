@@ -17,7 +17,7 @@ from gpupool.network.ipv6.addresses import (
     derive_site,
     parse_cidr,
 )
-from gpupool.network.peerings import list_peered_prefixes6
+from gpupool.network.peerings import list_peered_prefixes6, refuse_second_way
 from gpupool.network.routing.service import check_new_subnet
 from gpupool.network.tables import networks
 
@@ -51,5 +51,6 @@ def find_subnet_prefix(
         cidr = parse_cidr(text)
         check_overlap(cidr, ours)
     check_overlap(cidr, list_peered_prefixes6(connection, network), "a peered network")
+    refuse_second_way(connection, network_id, cidr)
     check_new_subnet(connection, network_id, cidr)
     return str(cidr)
