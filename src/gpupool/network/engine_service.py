@@ -329,6 +329,9 @@ class NetworkEngineService:
         if ovn is not None and ovn.has_rows:
             return
         external.forget_ovn(write)
+        # A centre that was not waited for ends what it carries when it is back.
+        for left in machines.read_machines(write.connection):
+            machines.stop_machine(write, left)
         # The row stays for what an admin has opened.
         write.execute(network_engine.update().values(state="off", uplink=""))
         end_lines(write)
