@@ -266,7 +266,8 @@ class NetworkEngineService:
         self, connection: sa.Connection, agent: str, after: int
     ) -> tuple[int, NetworkEngineWork | None]:
         """Read what an agent has to do about the engine behind its cursor, and the new cursor."""
-        return read_engine_work(connection, self._store.secrets, agent, after)
+        now_ns = self._store.clock.now_ns()
+        return read_engine_work(connection, self._store.secrets, agent, after, now_ns)
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
         """Apply what an agent says of the engine. Idempotent."""

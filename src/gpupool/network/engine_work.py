@@ -31,21 +31,21 @@ log = logging.getLogger(__name__)
 
 
 def read_engine_work(
-    connection: sa.Connection, secrets: SecretVault, agent: str, after: int
+    connection: sa.Connection, secrets: SecretVault, agent: str, after: int, now_ns: int
 ) -> tuple[int, NetworkEngineWork | None]:
     """Read what an agent has to do behind its cursor, and the new cursor.
 
     While its secrets cannot be decrypted it gets nothing new: what it carries goes on.
     """
     try:
-        return _read_work(connection, secrets, agent, after)
+        return _read_work(connection, secrets, agent, after, now_ns)
     except SECRET_ERRORS as error:
         log.warning("%s gets no work of networks: %s", agent, error.message)
         return after, None
 
 
 def _read_work(
-    connection: sa.Connection, secrets: SecretVault, agent: str, after: int
+    connection: sa.Connection, secrets: SecretVault, agent: str, after: int, now_ns: int
 ) -> tuple[int, NetworkEngineWork | None]:
     machine = machines.find_machine(connection, agent)
     if machine is None or machine.work_seq <= after:
@@ -94,7 +94,7 @@ def _read_work(
     others = [one.agent for one in machines.read_machines(connection) if one.agent != agent]
     return machine.work_seq, NetworkEngineWork(
         members=[machines.name_chassis(other, agent) for other in others],
-        drill=read_drill_work(connection, row),
+        drill=read_drill_work(connection, row, now_ns),
         line_interface=row.line_interface,
         lines=read_line_work(connection, secrets),
         verification=read_verification_work(connection),

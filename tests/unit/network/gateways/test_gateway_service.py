@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpupool.base.errors import BadAddress, NetworkingUnavailable, UnknownNetwork, WrongState
+from gpupool.network.gateways import reading
 from gpupool.network.gateways.service import GatewayPairService
 from gpupool.network.reconciler import NetworkReconciler
 from gpupool.wire.fleet import ReportsIn
@@ -138,6 +139,21 @@ def test_a_drain_needs_a_machine_that_stands_by(
 
 
 @pytest.mark.skipif(bool(find_missing_part()), reason=find_missing_part())
+def test_a_drill_that_is_late_is_no_work_of_an_agent_that_starts(
+    house: NetworkHouse, pairs: GatewayPairService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.allocations.networks.create_gateway(house.admin, "lab")
+    pairs.set_pair(PAIR)
+    say(house, "node-2", "active", uplink=UPLINK)
+    say(house, "node-3", "standby", uplink=UPLINK)
+    started = house.allocations.gateway_drills.start(house.admin, "lab")
+    work = read_work(house, "node-1").drill
+    assert work is not None
+    assert work.id == started.id
+    monkeypatch.setattr(reading, "MOST_DRILL_SECONDS", 0)
+    assert read_work(house, "node-1").drill is None
+
+
 def test_the_rows_of_a_pair_come_and_go_and_priorities_stay(
     house: NetworkHouse, pairs: GatewayPairService
 ) -> None:
