@@ -103,6 +103,16 @@ def make_report(key: str, *, is_serving: bool, requests: int = 0) -> ProxyReport
     return ProxyReport(id=key, state="ready", servers=[server], is_serving=is_serving)
 
 
+def test_a_machine_that_is_gone_needs_no_haproxy() -> None:
+    silent = set[str]()
+    states = ProxyStates(lambda agent: agent in silent)
+    states.replace("a", [], "haproxy")
+    with pytest.raises(NetworkingUnavailable, match="a has no haproxy"):
+        states.require_programs()
+    silent.add("a")
+    states.require_programs()
+
+
 def test_the_later_of_two_that_say_so_serves() -> None:
     silent = set[str]()
     states = ProxyStates(lambda agent: agent in silent)
