@@ -21,6 +21,9 @@ from gpupool.network.balancing.proxies import (
 from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.reading import describe_balancers
 from gpupool.network.balancing.tables import load_balancers
+from gpupool.network.engine_row import renew_work
+from gpupool.network.exposing.tables import exposures
+from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
 from gpupool.network.ports import choose_probe
@@ -85,6 +88,7 @@ class LoadBalancerService:
             )
             found = write.execute(sa.select(load_balancers.c.id).where(ours)).scalars().all()
             delete_proxies(write, found)
+            _delete_exposed(write, found)
             if not write.execute(load_balancers.delete().where(ours)).rowcount:
                 raise UnknownNetwork(
                     f"network {network.name} has no load balancer {balancer[:80]!r}",
@@ -139,6 +143,20 @@ def delete_balancers(write: WriteTransaction, network_id: int) -> None:
     found = write.execute(sa.select(load_balancers.c.id).where(ours)).scalars().all()
     delete_proxies(write, found)
     write.execute(load_balancers.delete().where(ours))
+
+
+def _delete_exposed(write: WriteTransaction, balancer_ids: Sequence[int]) -> None:
+    """Delete the ports of the machine that exposures of load balancers have, and the exposures.
+
+    Else such a port would lead to the next load balancer or job of the same name.
+    """
+    ours = exposures.c.balancer_id.in_(balancer_ids)
+    query = sa.select(exposures.c.forward_id).where(ours, exposures.c.forward_id.is_not(None))
+    forwards = write.execute(query).scalars().all()
+    write.execute(exposures.delete().where(ours))
+    if forwards:
+        write.execute(port_forwards.delete().where(port_forwards.c.id.in_(forwards)))
+        renew_work(write)
 
 
 def renew_probes(write: WriteTransaction, network_id: int) -> None:
