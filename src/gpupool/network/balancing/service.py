@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
+from gpupool.network.balancing.model import make_balancer_name
 from gpupool.network.balancing.proxies import (
     StoredRoute,
     check_settings,
@@ -185,9 +186,11 @@ def reserve_probes(write: WriteTransaction, network_id: int) -> None:
 def _refuse_repeated(connection: sa.Connection, network: Any, name: str) -> None:
     query = sa.select(load_balancers.c.name).where(load_balancers.c.network_id == network.id)
     names = connection.execute(query).scalars().all()
-    if name in names:
+    # Two with one DNS name would be found as one of them.
+    same = next((one for one in names if make_balancer_name(one) == make_balancer_name(name)), None)
+    if same is not None:
         raise NameTaken(
-            f"network {network.name} already has a load balancer {name!r}",
+            f"network {network.name} already has a load balancer {same!r}",
             hint=f"gpupool network lb-list {network.name}",
         )
     if len(names) >= MOST_BALANCERS:
