@@ -224,6 +224,14 @@ def _make_copy(
             if notify is not None:
                 notify(event, row)
 
+        def _Idl__clear(self) -> None:  # noqa: N802  # the library's own name
+            # After a new connection to a server that cannot say what has changed, the library forgets
+            # all rows without a word (ovs 4.0.0), and those that are gone never come again.
+            forgotten = [row for table in self.tables.values() for row in table.rows.values()]
+            super()._Idl__clear()
+            for row in forgotten:
+                self.notify(library.idl.ROW_DELETE, row)
+
     return Copy(remote, helper)
 
 
