@@ -13,6 +13,7 @@ from gpupool.allocations.cache.pending_jobs import QueueEntry, read_waiting_jobs
 from gpupool.allocations.ledger import evictions
 from gpupool.allocations.ledger.cache_updates import LedgerChange
 from gpupool.allocations.ledger.grants import write_grants
+from gpupool.allocations.placement.address_admission import admit_addresses
 from gpupool.allocations.placement.planner import Planner
 from gpupool.metering.service import MeteringService
 from gpupool.scheduling import Plan
@@ -58,7 +59,7 @@ class PlanWriter:
             StaleGeneration: The pool has changed since the plan; the caller rolls back.
         """
         admission = admit_plan(write, plan)
-        plan = admission.plan
+        plan = admit_addresses(write, admission.plan)
         # Grants before evictions: a stale plan fails before any victim is asked to leave.
         granted, gone = write_grants(write, self._metering, plan.placements)
         seated = {*granted.jobs, *granted.made}

@@ -25,9 +25,9 @@ from gpupool.network.balancing.tables import load_balancers
 from gpupool.network.engine_row import renew_work
 from gpupool.network.exposing.tables import exposures
 from gpupool.network.forwarding.tables import port_forwards
-from gpupool.network.lookup import FindNetwork
+from gpupool.network.lookup import CountJobs, FindNetwork
 from gpupool.network.model import make_dns_name
-from gpupool.network.ports import choose_probe
+from gpupool.network.ports import choose_probe, refuse_too_few
 from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.tables import subnets
 from gpupool.store.database import Store, WriteTransaction
@@ -40,10 +40,18 @@ MOST_BALANCERS = 64
 class LoadBalancerService:
     """Load balancers of networks."""
 
-    def __init__(self, store: Store, find_network: FindNetwork, states: ProxyStates) -> None:
+    def __init__(
+        self,
+        store: Store,
+        find_network: FindNetwork,
+        states: ProxyStates,
+        *,
+        count_jobs: CountJobs,
+    ) -> None:
         self._store = store
         self._find_network = find_network
         self._states = states
+        self._count_jobs = count_jobs
 
     def list_balancers(
         self, caller: Principal, name: str, tenant: str | None = None
@@ -62,7 +70,8 @@ class LoadBalancerService:
             UnknownNetwork: `name` is no network of the caller.
             NameTaken: the network has a load balancer of that name.
             TooManyNetworks: the network has as many as it may.
-            SubnetFull: a subnet has no address left from which backends are probed.
+            SubnetFull: a subnet has no address left from which backends are probed, or the jobs of
+                the network need all of them.
             NetworkingUnavailable: one of HTTP, and networking or HAProxy is not there.
             BadInput: settings that exclude each other, or a certificate that no server can use.
         """
@@ -72,7 +81,10 @@ class LoadBalancerService:
         routes = [] if body.http is None else make_routes(body.http)
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
-            insert_balancer(write, self._states, network, body, backends, routes)
+            count_jobs = self._count_jobs
+            insert_balancer(
+                write, self._states, network, body, backends, routes, count_jobs=count_jobs
+            )
             shown = describe_balancers(write.connection, network, self._states)
             out = next(one for one in shown if one.name == body.name)
             write.answer(201, out.model_dump(mode="json"))
@@ -106,6 +118,8 @@ def insert_balancer(
     body: LoadBalancerIn,
     backends: Sequence[str],
     routes: Sequence[StoredRoute] = (),
+    *,
+    count_jobs: CountJobs,
 ) -> int:
     """Insert a load balancer in the caller's transaction; returns its row id.
 
@@ -134,6 +148,8 @@ def insert_balancer(
     )
     if body.http is not None:
         insert_proxy(write, states, network, balancer_id, body.http, routes)
+    if is_checked or body.http is not None:
+        refuse_too_few(write.connection, network, count_jobs)
     _finish(write, "created", network, body.name)
     return balancer_id
 

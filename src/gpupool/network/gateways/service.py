@@ -14,6 +14,7 @@ from gpupool.network.engine_row import read_engine_row, renew_machines, require_
 from gpupool.network.external.membership import require_own_databases
 from gpupool.network.gateways.reading import describe_pair, read_members, read_pair_row
 from gpupool.network.gateways.tables import network_gateway_pair, network_gateways
+from gpupool.network.lookup import CountJobs
 from gpupool.network.machines.service import find_machine, read_machines
 from gpupool.network.tables import network_engine, networks
 from gpupool.store.database import Store, WriteTransaction
@@ -26,13 +27,16 @@ PAIR_TOPIC = ("network", 0)
 class GatewayPairService:
     """The machines that serve gateways: the centre, or a pair that an admin names."""
 
-    def __init__(self, store: Store, is_silent: Callable[[str], bool]) -> None:
+    def __init__(
+        self, store: Store, is_silent: Callable[[str], bool], count_jobs: CountJobs
+    ) -> None:
         """Make the service.
 
         Args:
             is_silent: whether an agent has missed its heartbeats.
         """
         self._store = store
+        self._count_jobs = count_jobs
         self._is_silent = is_silent
 
     def get_pair(self) -> GatewayPairOut:
@@ -80,7 +84,7 @@ class GatewayPairService:
                 write.execute(network_gateway_pair.update().values(**settings))
                 write.event("network.gateways_changed", body.nodes[0], data=settings)
             # Also again: a subnet that was full may have an address by now.
-            add_standbys(write)
+            add_standbys(write, self._count_jobs)
             _announce(write)
             out = self._describe(write.connection)
             write.answer(200, out.model_dump(mode="json"))
