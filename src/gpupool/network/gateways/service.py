@@ -12,6 +12,7 @@ from gpupool.base.errors import BadAddress, NetworkingUnavailable, UnknownNetwor
 from gpupool.network.balancing.standbys import add_standbys, remove_standbys
 from gpupool.network.engine_row import read_engine_row, renew_machines, require_ready
 from gpupool.network.external.membership import require_own_databases
+from gpupool.network.floating.tables import floating_ips
 from gpupool.network.gateways.reading import describe_pair, read_members, read_pair_row
 from gpupool.network.gateways.tables import network_gateway_pair, network_gateways
 from gpupool.network.lookup import CountJobs
@@ -51,7 +52,8 @@ class GatewayPairService:
 
         Raises:
             NetworkingUnavailable: networking is off, or a node is no machine of it.
-            BadAddress: `address` or `upstream` is no address of a machine outside.
+            BadAddress: `address` or `upstream` is no address of a machine outside, or a job has it
+                as its floating IP.
             WrongState: both nodes are the same, or another pair has the gateways.
         """
         address = _parse_address(body.address, "address")
@@ -64,6 +66,7 @@ class GatewayPairService:
                 write.connection, "a pair of gateways sets BFD timers for the whole OVN"
             )
             self._check_nodes(write.connection, body.nodes)
+            _refuse_floating(write.connection, address, upstream)
             before = read_pair_row(write.connection)
             nodes = [member.agent for member in read_members(write.connection)]
             if before is not None and nodes != body.nodes:
@@ -207,6 +210,20 @@ def _announce(write: WriteTransaction) -> None:
     renew_machines(write)
     ids = write.execute(sa.select(networks.c.id).where(networks.c.has_gateway)).scalars()
     write.announce("network-engine", PAIR_TOPIC, *(("network", one) for one in ids))
+
+
+def _refuse_floating(
+    connection: sa.Connection, address: IPv4Address, upstream: IPv4Address | None
+) -> None:
+    """Raise BadAddress where an address of the pair is the floating IP of a job."""
+    wanted = [str(one) for one in (address, upstream) if one is not None]
+    query = sa.select(floating_ips.c.address).where(floating_ips.c.address.in_(wanted))
+    taken = connection.execute(query).scalars().first()
+    if taken is not None:
+        raise BadAddress(
+            f"{taken} is the floating IP of a job",
+            hint="take an address that tenants do not have: gpupool network floating-ip-list NETWORK",
+        )
 
 
 def _parse_address(text: str, what: str) -> IPv4Address:

@@ -10,7 +10,9 @@ from gpupool.network.gateways.service import GatewayPairService
 from gpupool.network.reconciler import NetworkReconciler
 from gpupool.wire.fleet import ReportsIn
 from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.floating_ips import FloatingIpIn
 from gpupool.wire.network.gateways import GatewayPairIn, GatewayReport
+from gpupool.wire.network.networks import NetworkEngineIn
 from tests.support.ovsdb import DatabaseServer, find_missing_part, northbound_server
 from tests.support.supervised import until
 from tests.unit.network.conftest import NetworkHouse
@@ -111,6 +113,19 @@ def test_a_pair_that_cannot_be_is_refused(
         pairs.set_pair(GatewayPairIn(nodes=nodes, address=address, upstream=upstream))
     with pytest.raises(UnknownNetwork, match="all are on node-1"):
         pairs.get_pair()
+
+
+def test_an_address_that_a_job_has_outside_is_refused(
+    house: NetworkHouse, pairs: GatewayPairService
+) -> None:
+    house.allocations.network_engine.enable(NetworkEngineIn(floating_ips="203.0.113.8/29"))
+    house.allocations.networks.create_gateway(house.admin, "lab")
+    floating = house.allocations.floating_ips
+    taken = floating.create_floating(house.admin, "lab", FloatingIpIn(target="job")).address
+    for change in ({"address": taken}, {"upstream": taken}):
+        with pytest.raises(BadAddress, match=f"{taken} is the floating IP of a job"):
+            pairs.set_pair(PAIR.model_copy(update=change))
+    pairs.set_pair(PAIR)
 
 
 def test_another_pair_is_refused_and_other_settings_are_not(pairs: GatewayPairService) -> None:
