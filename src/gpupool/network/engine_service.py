@@ -266,8 +266,7 @@ class NetworkEngineService:
         self, connection: sa.Connection, agent: str, after: int
     ) -> tuple[int, NetworkEngineWork | None]:
         """Read what an agent has to do about the engine behind its cursor, and the new cursor."""
-        now_ns = self._store.clock.now_ns()
-        return read_engine_work(connection, self._store.secrets, agent, after, now_ns)
+        return read_engine_work(connection, self._store, agent, after)
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
         """Apply what an agent says of the engine. Idempotent."""
@@ -330,9 +329,6 @@ class NetworkEngineService:
         if ovn is not None and ovn.has_rows:
             return
         external.forget_ovn(write)
-        # A centre that was not waited for ends what it carries when it is back.
-        for left in machines.read_machines(write.connection):
-            machines.stop_machine(write, left)
         # The row stays for what an admin has opened.
         write.execute(network_engine.update().values(state="off", uplink=""))
         end_lines(write)

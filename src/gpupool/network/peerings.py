@@ -14,17 +14,21 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import (
     NameTaken,
-    OverlappingSubnets,
     TooManyNetworks,
     UnknownNetwork,
     WrongState,
 )
 from gpupool.base.ids import is_id, new_id
 from gpupool.model.tenant import Principal
-from gpupool.network.lines.reading import list_line_prefixes
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.quotas.check import refuse_above_quota
-from gpupool.network.tables import network_peerings, networks, subnets
+from gpupool.network.routing.peered_prefixes import (
+    read_prefixes,
+    read_prefixes6,
+    refuse_overlap,
+    refuse_two_ways,
+)
+from gpupool.network.tables import network_peerings, networks
 from gpupool.network.zones.service import join_zones
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import tenants
@@ -127,8 +131,8 @@ class PeeringService:
                     hint=f"its owner accepts it: gpupool network peering-accept NAME {peering}",
                 )
             if row.accepted_ns is None:
-                _refuse_overlap(write.connection, network.id, row.requester_id)
-                _refuse_two_ways(write.connection, network.id, row.requester_id)
+                refuse_overlap(write.connection, network.id, row.requester_id)
+                refuse_two_ways(write.connection, network.id, row.requester_id)
                 join_zones(write, network, row.requester_id)
                 changed = network_peerings.update().where(network_peerings.c.id == row.id)
                 write.execute(changed.values(accepted_ns=write.now_ns))
@@ -185,7 +189,7 @@ def list_peered_prefixes(connection: sa.Connection, network: Any) -> list[tuple[
     found = list[tuple[int, IPv4Network]]()
     for row in connection.execute(query).all():
         other = row.accepter_id if row.requester_id == network.id else row.requester_id
-        found += [(other, prefix) for prefix in _read_prefixes(connection, other)]
+        found += [(other, prefix) for prefix in read_prefixes(connection, other)]
     return found
 
 
@@ -194,37 +198,8 @@ def list_peered_prefixes6(connection: sa.Connection, network: Any) -> list[IPv6N
     others = {other for other, _ in list_peered_prefixes(connection, network)}
     found = list[IPv6Network]()
     for other in sorted(others):
-        found += _read_prefixes6(connection, other)
+        found += read_prefixes6(connection, other)
     return found
-
-
-def refuse_second_way(
-    connection: sa.Connection, network_id: int, cidr: IPv4Network | IPv6Network
-) -> None:
-    """Raise OverlappingSubnets where a peered network has another way to addresses of a new subnet.
-
-    Else its owner's packets for the other network would go to the owner of this one.
-    """
-    read = _read_prefixes if isinstance(cidr, IPv4Network) else _read_prefixes6
-    for peer in _list_peers(connection, network_id):
-        for other in _list_peers(connection, peer) - {network_id}:
-            if any(cidr.overlaps(prefix) for prefix in read(connection, other)):
-                # The other network is of an owner who has agreed to tell the peer alone.
-                raise OverlappingSubnets(
-                    f"{cidr} overlaps a network that a peered network is peered with",
-                    hint="take another prefix, or revoke a peering: gpupool network peering-list NAME",
-                    clashing=[str(cidr)],
-                )
-
-
-def _list_peers(connection: sa.Connection, network_id: int) -> set[int]:
-    """List the row ids of the networks that a network is peered with."""
-    ends = sa.or_(network_peerings.c.requester_id == network_id, _accepter.c.id == network_id)
-    query = _PEERINGS.where(ends, network_peerings.c.accepted_ns.is_not(None))
-    found = set[int]()
-    for row in connection.execute(query):
-        found |= {row.requester_id, row.accepter_id}
-    return found - {network_id}
 
 
 def _has_end(network: Any) -> sa.ColumnElement[bool]:
@@ -257,71 +232,6 @@ def _refuse_more(connection: sa.Connection, network: Any) -> None:
         )
 
 
-def _refuse_overlap(connection: sa.Connection, one: int, other: int) -> None:
-    clashing = list[str]()
-    # Neither network's packets for a dedicated line may go through the peering.
-    theirs = _read_prefixes(connection, other) + list_line_prefixes(connection, other)
-    for prefix in _read_prefixes(connection, one) + list_line_prefixes(connection, one):
-        clashing += [f"{prefix} and {each}" for each in theirs if prefix.overlaps(each)]
-    theirs6 = _read_prefixes6(connection, other)
-    for prefix6 in _read_prefixes6(connection, one):
-        clashing += [f"{prefix6} and {each}" for each in theirs6 if prefix6.overlaps(each)]
-    if clashing:
-        raise OverlappingSubnets(
-            f"the two networks share addresses: {', '.join(clashing)}",
-            hint="a peering needs networks without common addresses",
-            clashing=clashing,
-        )
-
-
-def _refuse_two_ways(connection: sa.Connection, ours: int, theirs: int) -> None:
-    """Raise OverlappingSubnets where one of two networks would have two ways to the same addresses.
-
-    Args:
-        ours: the network whose owner accepts, and knows the prefixes of its peers.
-        theirs: the network that asked.
-    """
-    clashing = list[str]()
-    asked = _read_all_prefixes(connection, theirs)
-    for peer in sorted(_list_peers(connection, ours)):
-        for prefix in _read_all_prefixes(connection, peer):
-            clashing += [f"{one} and {prefix}" for one in asked if _is_shared(one, prefix)]
-    for peer in sorted(_list_peers(connection, theirs)):
-        present = _read_all_prefixes(connection, peer)
-        for one in _read_all_prefixes(connection, ours):
-            if any(_is_shared(one, prefix) for prefix in present):
-                clashing.append(f"{one} and a network that the other one is peered with")
-    if clashing:
-        raise OverlappingSubnets(
-            f"two networks with a peering to the same one share addresses: {', '.join(clashing)}",
-            hint="networks that are peered with one network need addresses of their own",
-            clashing=clashing,
-        )
-
-
-def _is_shared(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
-    # Networks of two families are not compared by the library.
-    return one.version == other.version and one.overlaps(other)
-
-
-def _read_all_prefixes(
-    connection: sa.Connection, network_id: int
-) -> list[IPv4Network | IPv6Network]:
-    return [*_read_prefixes(connection, network_id), *_read_prefixes6(connection, network_id)]
-
-
-def _read_prefixes(connection: sa.Connection, network_id: int) -> list[IPv4Network]:
-    query = sa.select(subnets.c.cidr).where(subnets.c.network_id == network_id)
-    return [IPv4Network(cidr) for cidr in connection.execute(query).scalars()]
-
-
-def _read_prefixes6(connection: sa.Connection, network_id: int) -> list[IPv6Network]:
-    query = sa.select(subnets.c.cidr6).where(
-        subnets.c.network_id == network_id, subnets.c.cidr6.is_not(None)
-    )
-    return [IPv6Network(cidr) for cidr in connection.execute(query).scalars()]
-
-
 def _write_event(write: WriteTransaction, what: str, row: Any) -> None:
     """Write the event for each owner that may know of it."""
     owners = {row.requester_tenant_id, row.accepter_tenant_id} - {None}
@@ -341,7 +251,7 @@ def _describe(connection: sa.Connection, row: Any, network: Any) -> PeeringOut:
     )
     prefixes: Sequence[IPv4Network | IPv6Network] = ()
     if is_known:
-        prefixes = [*_read_prefixes(connection, other), *_read_prefixes6(connection, other)]
+        prefixes = [*read_prefixes(connection, other), *read_prefixes6(connection, other)]
     return PeeringOut(
         id=row.public_id,
         state="requested" if row.accepted_ns is None else "accepted",

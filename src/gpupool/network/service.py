@@ -21,10 +21,11 @@ from gpupool.network.ipv6.subnets import find_subnet_prefix
 from gpupool.network.lines.service import note_subnet
 from gpupool.network.machines.service import check_mtu
 from gpupool.network.parts import delete_parts
-from gpupool.network.peerings import list_peered_prefixes, refuse_second_way
+from gpupool.network.peerings import list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.requested_addresses import read_requested
+from gpupool.network.routing.peered_prefixes import refuse_second_way
 from gpupool.network.routing.service import check_new_subnet, refuse_routed_subnet
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.views import describe_networks

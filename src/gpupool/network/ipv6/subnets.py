@@ -17,7 +17,8 @@ from gpupool.network.ipv6.addresses import (
     derive_site,
     parse_cidr,
 )
-from gpupool.network.peerings import list_peered_prefixes6, refuse_second_way
+from gpupool.network.peerings import list_peered_prefixes6
+from gpupool.network.routing.peered_prefixes import refuse_second_way
 from gpupool.network.routing.service import check_new_subnet
 from gpupool.network.tables import networks
 
