@@ -30,8 +30,8 @@ CHANGES = 40
 def test_what_is_said_of_many_databases_fits_into_a_report(tmp_path: Path) -> None:
     servers = ",".join(f"ssl:[2001:db8:1000:2000:3000:4000:5000:600{n}]:6642" for n in range(8))
     work = NetworkEngineWork(want="run", southbound=servers, is_external=True)
-    said = describe_connection(tmp_path, work)
-    assert NetworkEngineReport.model_validate(said).reason.startswith("not connected to the")
+    fields = describe_connection(tmp_path, work)
+    assert NetworkEngineReport.model_validate(fields).reason.startswith("not connected to the")
 
 
 class Daemons:
