@@ -26,7 +26,8 @@ def pool(house: NetworkHouse) -> NetworkHouse:
 
 def place_all(pool: NetworkHouse) -> None:
     pool.finish("filler")
-    pool.allocations.placer.run_cycle()
+    while pool.allocations.placer.run_cycle().more:
+        pass
 
 
 @pytest.mark.parametrize("http", [None, HttpSettingsIn()])

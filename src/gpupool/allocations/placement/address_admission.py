@@ -1,4 +1,4 @@
-"""The check of addresses in the transaction that starts jobs: the last guard of networks.
+"""The check of addresses after a plan failed for one: the last guard of networks.
 
 Submissions, and all that takes addresses beside jobs, count them. A network that has too few all the
 same must not keep the jobs of other tenants from their start.
@@ -16,13 +16,11 @@ import sqlalchemy as sa
 from gpupool.allocations.arrays.references import parse_reference
 from gpupool.allocations.store.tables import arrays, claims, jobs
 from gpupool.network.ports import count_free_addresses
-from gpupool.network.tables import networks
 from gpupool.scheduling import Plan
 from gpupool.store.database import WriteTransaction
 
 log = logging.getLogger(__name__)
 
-_HAS_NETWORKS = sa.select(networks.c.id).limit(1)
 # Jobs that asked for an address have it since then.
 _NEEDS_ONE = sa.and_(claims.c.network_id.is_not(None), claims.c.network_address.is_(None))
 _OF_JOBS = (
@@ -42,7 +40,7 @@ def admit_addresses(write: WriteTransaction, plan: Plan) -> Plan:
 
     With one, all evictions of the plan are left out: one may be for it.
     """
-    if not plan.placements or write.execute(_HAS_NETWORKS).first() is None:
+    if not plan.placements:
         return plan
     found = _read_networks(write, plan)
     wanted: dict[str, Counter[int]] = defaultdict(Counter)
