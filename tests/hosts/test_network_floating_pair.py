@@ -95,9 +95,13 @@ def test_a_floating_ip_and_its_connections_move_with_the_gateways(
         machines.outside.set_path(first, is_up=True)
         machines.wait_for_roles(peer, "standby")
         talk.check()
-        # The probe is the active machine's.
-        shown = machines.pool.json("network", "floating-ip-show", "lab", address)
-        assert shown["state"] == "reachable", shown
+
+        def is_reachable() -> bool:
+            shown = machines.pool.json("network", "floating-ip-show", "lab", address)
+            return bool(shown["state"] == "reachable")
+
+        # The probe is the active machine's, and a busy one may be late with its answer.
+        machines.pool.until(is_reachable, "a probe of the active machine")
     finally:
         talk.process.kill()
         talk.process.wait()

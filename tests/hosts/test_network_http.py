@@ -219,10 +219,12 @@ def test_no_request_fails_when_a_job_is_drained_stopped_or_deaf(
         pool.until(lambda: count_requests(pool, "api", names[0]) > 0, "requests")
         shown = pool.do("network", "lb-drain", "web", "api", "work.0")
         assert "has finished its last one" in shown
+        until_counted(pool, names[2])
         before = count_requests(pool, "api", names[0])
         # A stop waits for what the job answers still, and the others take what is new.
         pool.do("stop", "work.1")
         pool.until_state("work.1", "stopped")
+        until_counted(pool, names[2])
         assert count_requests(pool, "api", names[0]) == before
         pool.do("network", "lb-drain", "web", "api", "work.0", "--undo")
         pool.until(lambda: count_requests(pool, "api", names[0]) > before, "new requests")
@@ -241,6 +243,12 @@ def test_no_request_fails_when_a_job_is_drained_stopped_or_deaf(
     assert count_requests(pool, "api", "work-2.work") == before
     pool.do("network", "lb-delete", "web", "api")
     pool.do("stop", "work", "--grace", "0")
+
+
+def until_counted(pool: RealPool, name: str) -> None:
+    """Wait for counts of all jobs that are newer than now, by a job that gets requests."""
+    present = count_requests(pool, "api", name)
+    pool.until(lambda: count_requests(pool, "api", name) > present, "newer counts")
 
 
 def test_source_ports_are_used_again_and_the_switch_goes_on(pool: RealPool, client: Client) -> None:

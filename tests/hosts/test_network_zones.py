@@ -198,7 +198,8 @@ def test_daemons_of_a_zone_that_were_killed_come_back(pool: RealPool) -> None:
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     pool.until(lambda: len(find_daemons(pool, 1) - killed) >= 6, "six new daemons")
-    assert ask(pool, "b", "10.0.0.2") == "from-b"
+    # They run before the switch has the flows of its ports again.
+    pool.until(lambda: ask(pool, "b", "10.0.0.2") == "from-b", "an answer over the new switch")
     assert others <= find_daemons(pool, 0)
 
 

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpupool.agent.network.namespaces import enter_namespace, turn_checksum_off
+from tests.support.ovsdb import is_listening
 from tests.support.supervised import until
 
 VLAN = 200
@@ -133,7 +134,8 @@ class CompanyRouter:
             ["ovsdb-server", f"{run}/conf.db", f"--remote=p{remote}", f"--unixctl={run}/d.ctl"],
             environment,
         )
-        until(lambda: (run / "db.sock").exists(), "the switch's database")
+        # The socket is there before it is listened on, and ovs-vsctl tries once.
+        until(lambda: is_listening(run / "db.sock"), "the switch's database")
         _run("ovs-vsctl", f"--db={remote}", "--no-wait", "init")
         self._spawn(
             [*enter, "ovs-vswitchd", remote, f"--unixctl={run}/v.ctl", f"--pidfile={run}/v.pid"],

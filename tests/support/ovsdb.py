@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import socket
 import subprocess
@@ -63,6 +64,12 @@ class DatabaseServer:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    def change_file(self, database: str, *operations: object) -> None:
+        """Change the database while no server has it (RFC 7047 section 4.1.3)."""
+        transaction = json.dumps([database, *operations])
+        command = ["ovsdb-tool", "transact", str(self._file), transaction]
+        subprocess.run(command, check=True, capture_output=True)
 
     def command(self, *words: str) -> str:
         """What `ovn-nbctl` prints: another client of the northbound database."""

@@ -137,14 +137,16 @@ class Allocations:
         self.network_reaches = ReachService(store, self.networks.find_network)
         self.network_engine = NetworkEngineService(store, owner_uid, list_agents, fleet.is_silent)
         proxies = self.network_engine.proxies
-        self.load_balancers = LoadBalancerService(store, self.networks.find_network, proxies)
+        self.load_balancers = LoadBalancerService(
+            store, self.networks.find_network, proxies, count_jobs=count_network_jobs
+        )
         self.http_balancers = ProxyService(store, self.networks.find_network, proxies)
         self.dns_records = DnsRecordService(store, self.networks.find_network)
         self.exposures = ExposureService(store, proxies)
         self.port_forwards = PortForwardService(store, self.networks.find_network)
         self.floating_ips = FloatingIpService(store, self.networks.find_network)
         self.firewall = FirewallService(store, self.networks.find_network)
-        self.gateway_pairs = GatewayPairService(store, fleet.is_silent)
+        self.gateway_pairs = GatewayPairService(store, fleet.is_silent, count_network_jobs)
         self.gateway_drills = GatewayDrillService(
             store, self.networks.find_network, fleet.is_silent
         )

@@ -266,7 +266,7 @@ class NetworkEngineService:
         self, connection: sa.Connection, agent: str, after: int
     ) -> tuple[int, NetworkEngineWork | None]:
         """Read what an agent has to do about the engine behind its cursor, and the new cursor."""
-        return read_engine_work(connection, self._store.secrets, agent, after)
+        return read_engine_work(connection, self._store, agent, after)
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
         """Apply what an agent says of the engine. Idempotent."""

@@ -24,29 +24,31 @@ from gpupool.network.mirroring.reading import read_mirror_work
 from gpupool.network.reading import read_uplink
 from gpupool.network.verification.work import read_verification_work
 from gpupool.network.zones.service import list_zones
-from gpupool.store.secrets.vault import SECRET_ERRORS, SecretVault
+from gpupool.store.database import Store
+from gpupool.store.secrets.vault import SECRET_ERRORS
 from gpupool.wire.network.engine import NetworkEngineWork
 
 log = logging.getLogger(__name__)
 
 
 def read_engine_work(
-    connection: sa.Connection, secrets: SecretVault, agent: str, after: int
+    connection: sa.Connection, store: Store, agent: str, after: int
 ) -> tuple[int, NetworkEngineWork | None]:
     """Read what an agent has to do behind its cursor, and the new cursor.
 
     While its secrets cannot be decrypted it gets nothing new: what it carries goes on.
     """
     try:
-        return _read_work(connection, secrets, agent, after)
+        return _read_work(connection, store, agent, after)
     except SECRET_ERRORS as error:
         log.warning("%s gets no work of networks: %s", agent, error.message)
         return after, None
 
 
 def _read_work(
-    connection: sa.Connection, secrets: SecretVault, agent: str, after: int
+    connection: sa.Connection, store: Store, agent: str, after: int
 ) -> tuple[int, NetworkEngineWork | None]:
+    secrets = store.secrets
     machine = machines.find_machine(connection, agent)
     if machine is None or machine.work_seq <= after:
         return after, None
@@ -94,7 +96,7 @@ def _read_work(
     others = [one.agent for one in machines.read_machines(connection) if one.agent != agent]
     return machine.work_seq, NetworkEngineWork(
         members=[machines.name_chassis(other, agent) for other in others],
-        drill=read_drill_work(connection, row),
+        drill=read_drill_work(connection, row, store.clock.now_ns()),
         line_interface=row.line_interface,
         lines=read_line_work(connection, secrets),
         verification=read_verification_work(connection),

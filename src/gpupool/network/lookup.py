@@ -12,3 +12,6 @@ from gpupool.model.tenant import Principal
 #: Returns the row of a network in the caller's scope, by name or id and tenant; raises
 #: UnknownNetwork.
 FindNetwork = Callable[[sa.Connection, Principal, str, str | None], Any]
+
+#: Counts the jobs that are in a network or wait for it, by its row id.
+CountJobs = Callable[[sa.Connection, int], int]

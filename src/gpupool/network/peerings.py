@@ -14,17 +14,21 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import (
     NameTaken,
-    OverlappingSubnets,
     TooManyNetworks,
     UnknownNetwork,
     WrongState,
 )
 from gpupool.base.ids import is_id, new_id
 from gpupool.model.tenant import Principal
-from gpupool.network.lines.reading import list_line_prefixes
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.quotas.check import refuse_above_quota
-from gpupool.network.tables import network_peerings, networks, subnets
+from gpupool.network.routing.peered_prefixes import (
+    read_prefixes,
+    read_prefixes6,
+    refuse_overlap,
+    refuse_two_ways,
+)
+from gpupool.network.tables import network_peerings, networks
 from gpupool.network.zones.service import join_zones
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import tenants
@@ -114,7 +118,8 @@ class PeeringService:
 
         Raises:
             UnknownNetwork: the network is asked for no such peering.
-            OverlappingSubnets: the two share addresses; `details` has the clashing prefixes.
+            OverlappingSubnets: the two share addresses, or one shares some with a network that the
+                other one is peered with; `details` has the clashing prefixes.
             WrongState: the two are in different zones, and neither can move.
         """
         with self._store.write() as write:
@@ -126,7 +131,8 @@ class PeeringService:
                     hint=f"its owner accepts it: gpupool network peering-accept NAME {peering}",
                 )
             if row.accepted_ns is None:
-                _refuse_overlap(write.connection, network.id, row.requester_id)
+                refuse_overlap(write.connection, network.id, row.requester_id)
+                refuse_two_ways(write.connection, network.id, row.requester_id)
                 join_zones(write, network, row.requester_id)
                 changed = network_peerings.update().where(network_peerings.c.id == row.id)
                 write.execute(changed.values(accepted_ns=write.now_ns))
@@ -183,7 +189,7 @@ def list_peered_prefixes(connection: sa.Connection, network: Any) -> list[tuple[
     found = list[tuple[int, IPv4Network]]()
     for row in connection.execute(query).all():
         other = row.accepter_id if row.requester_id == network.id else row.requester_id
-        found += [(other, prefix) for prefix in _read_prefixes(connection, other)]
+        found += [(other, prefix) for prefix in read_prefixes(connection, other)]
     return found
 
 
@@ -192,7 +198,7 @@ def list_peered_prefixes6(connection: sa.Connection, network: Any) -> list[IPv6N
     others = {other for other, _ in list_peered_prefixes(connection, network)}
     found = list[IPv6Network]()
     for other in sorted(others):
-        found += _read_prefixes6(connection, other)
+        found += read_prefixes6(connection, other)
     return found
 
 
@@ -226,35 +232,6 @@ def _refuse_more(connection: sa.Connection, network: Any) -> None:
         )
 
 
-def _refuse_overlap(connection: sa.Connection, one: int, other: int) -> None:
-    clashing = list[str]()
-    # Neither network's packets for a dedicated line may go through the peering.
-    theirs = _read_prefixes(connection, other) + list_line_prefixes(connection, other)
-    for prefix in _read_prefixes(connection, one) + list_line_prefixes(connection, one):
-        clashing += [f"{prefix} and {each}" for each in theirs if prefix.overlaps(each)]
-    theirs6 = _read_prefixes6(connection, other)
-    for prefix6 in _read_prefixes6(connection, one):
-        clashing += [f"{prefix6} and {each}" for each in theirs6 if prefix6.overlaps(each)]
-    if clashing:
-        raise OverlappingSubnets(
-            f"the two networks share addresses: {', '.join(clashing)}",
-            hint="a peering needs networks without common addresses",
-            clashing=clashing,
-        )
-
-
-def _read_prefixes(connection: sa.Connection, network_id: int) -> list[IPv4Network]:
-    query = sa.select(subnets.c.cidr).where(subnets.c.network_id == network_id)
-    return [IPv4Network(cidr) for cidr in connection.execute(query).scalars()]
-
-
-def _read_prefixes6(connection: sa.Connection, network_id: int) -> list[IPv6Network]:
-    query = sa.select(subnets.c.cidr6).where(
-        subnets.c.network_id == network_id, subnets.c.cidr6.is_not(None)
-    )
-    return [IPv6Network(cidr) for cidr in connection.execute(query).scalars()]
-
-
 def _write_event(write: WriteTransaction, what: str, row: Any) -> None:
     """Write the event for each owner that may know of it."""
     owners = {row.requester_tenant_id, row.accepter_tenant_id} - {None}
@@ -274,7 +251,7 @@ def _describe(connection: sa.Connection, row: Any, network: Any) -> PeeringOut:
     )
     prefixes: Sequence[IPv4Network | IPv6Network] = ()
     if is_known:
-        prefixes = [*_read_prefixes(connection, other), *_read_prefixes6(connection, other)]
+        prefixes = [*read_prefixes(connection, other), *read_prefixes6(connection, other)]
     return PeeringOut(
         id=row.public_id,
         state="requested" if row.accepted_ns is None else "accepted",

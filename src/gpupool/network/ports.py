@@ -26,6 +26,7 @@ from gpupool.network.engine_row import renew_machines, renew_work
 from gpupool.network.ipv6 import addresses as ipv6
 from gpupool.network.ipv6.gateways import list_outside6
 from gpupool.network.limiting.reading import read_limits
+from gpupool.network.lookup import CountJobs
 from gpupool.network.mirroring.reading import delete_port_mirrors
 from gpupool.network.model import make_domain, make_port_mac
 from gpupool.network.requested_addresses import find_subnet, read_requested, read_requested6
@@ -174,6 +175,34 @@ def count_subnet_addresses(connection: sa.Connection, subnet: Any) -> int:
     reserved = 0 if subnet.probe_address is None else 1
     proxies = len(_read_proxy_addresses(connection, subnet.id))
     return count_port_addresses(IPv4Network(subnet.cidr)) - reserved - proxies
+
+
+def count_free_addresses(connection: sa.Connection, network_id: int) -> int:
+    """Count the addresses of a network that a job gets that asked for none."""
+    query = sa.select(network_ports.c.address).where(network_ports.c.network_id == network_id)
+    taken = {IPv4Address(address) for address in connection.execute(query).scalars()}
+    taken |= read_requested(connection, network_id).keys()
+    return count_addresses(connection, network_id) - len(taken)
+
+
+def refuse_too_few(connection: sa.Connection, network: Any, count_jobs: CountJobs) -> None:
+    """Raise SubnetFull where a network has fewer addresses than jobs, those that wait too.
+
+    For whatever takes addresses beside jobs: a grant never waits for an address.
+
+    Args:
+        network: a row of `networks`.
+    """
+    addresses = count_addresses(connection, network.id)
+    present = count_jobs(connection, network.id)
+    if present > addresses:
+        raise SubnetFull(
+            f"network {network.name} would have {addresses} addresses for jobs, and {present} jobs "
+            "have one or wait for one",
+            hint=f"add a subnet: gpupool network subnet-create {network.name} --cidr PREFIX",
+            addresses=addresses,
+            jobs=present,
+        )
 
 
 def choose_probe(connection: sa.Connection, subnet_id: int, cidr: IPv4Network) -> IPv4Address:

@@ -60,7 +60,7 @@ def decide_reach(network: Network, source: Port, target: str, traffic: Traffic) 
         traffic = replace(traffic, is_ipv6=isinstance(address, IPv6Address))
     if traffic.is_ipv6 and source.address6 is None:
         return _refuse_ipv6(network, source)
-    found = _find_target(network, target)
+    found = _find_target(network, target, traffic)
     if isinstance(found, LoadBalancer):
         return _decide_balancer(network, source, found, traffic)
     if isinstance(found, Port):
@@ -95,17 +95,30 @@ def _refuse_ipv6(network: Network, port: Port) -> Reach:
 
 
 def _find_target(
-    network: Network, target: str
+    network: Network, target: str, traffic: Traffic
 ) -> LoadBalancer | Port | IPv4Address | IPv6Address | None:
     name = target.lower().removesuffix(f".{network.domain}")
     address = _parse_address(target)
+    found = _find_member(network, name, address)
+    if found is None and address is None:
+        for record in network.records:
+            if record.name == name and isinstance(record.address, IPv6Address) == traffic.is_ipv6:
+                # A record may have the address of a job.
+                return _find_member(network, "", record.address) or record.address
+    return found or address
+
+
+def _find_member(
+    network: Network, name: str, address: IPv4Address | IPv6Address | None
+) -> LoadBalancer | Port | None:
+    """Find what has a name or an address in a network; None: neither a job nor a load balancer."""
     for balancer in network.balancers:
-        if name == balancer.name.lower() or _has_address(balancer, address):
+        if name == balancer.dns_name or _has_address(balancer, address):
             return balancer
     for port in network.ports:
         if name == port.name or _has_address(port, address):
             return port
-    return address
+    return None
 
 
 def _has_address(one: LoadBalancer | Port, address: IPv4Address | IPv6Address | None) -> bool:

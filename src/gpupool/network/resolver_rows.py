@@ -177,7 +177,7 @@ def _collect_names(network: Network) -> dict[str, list[str]]:
     for balancer in network.balancers:
         # Also where a job has that name: the job is found by the long name of its array, or not at all.
         address6 = balancer.address6 if network.has_ipv6 else None
-        addresses[balancer.name.lower()] = _list_addresses(balancer.address, address6)
+        addresses[balancer.dns_name] = _list_addresses(balancer.address, address6)
     return addresses
 
 

@@ -25,6 +25,7 @@ from gpupool.network.peerings import list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.requested_addresses import read_requested
+from gpupool.network.routing.peered_prefixes import refuse_second_way
 from gpupool.network.routing.service import check_new_subnet, refuse_routed_subnet
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.views import describe_networks
@@ -124,6 +125,7 @@ class NetworkService:
             peered = list_peered_prefixes(write.connection, row)
             check_new_subnet(write.connection, row.id, subnet)
             check_overlap(subnet, (prefix for _, prefix in peered), "a peered network")
+            refuse_second_way(write.connection, row.id, subnet)
             note_subnet(write, row, subnet)
             renew_probes(write, row.id)
             out = describe_networks(write.connection, [row])[0]

@@ -88,3 +88,16 @@ def test_a_silent_centre_is_said_with_what_goes_on(house: NetworkHouse) -> None:
     assert [one.state for one in state.machines] == ["silent"]
     # What does not answer is not waited for.
     assert silent.disable().state == "off"
+
+
+def test_a_centre_that_was_silent_at_the_end_is_stopped_when_it_is_back(
+    house: NetworkHouse,
+) -> None:
+    house.enable()
+    carried = house.allocations.agents.read_work("node-1", 0).cursor
+    silent = NetworkEngineService(house.store, 0, lambda _connection: ["node-1"], lambda _: True)
+    assert silent.disable().state == "off"
+    assert read_wish(house, carried) == "stop"
+    house.tell_engine("stopped")
+    assert read_wish(house) is None
+    assert house.allocations.network_engine.get_state().state == "off"

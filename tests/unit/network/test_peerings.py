@@ -144,6 +144,63 @@ def test_a_peering_is_asked_for_once_and_ends_with_its_network(
     assert list_routes(house, ours) == []
 
 
+def create_two(house: NetworkHouse, stranger: Principal, *prefixes: str) -> list[NetworkOut]:
+    """Create the networks `near` and `far`, with a subnet each."""
+    networks = house.allocations.networks
+    made = list[NetworkOut]()
+    for name, cidr in zip(("near", "far"), prefixes, strict=True):
+        body = NetworkIn(name=name, subnets=[SubnetIn(cidr=cidr, cidr6="auto")])
+        made.append(networks.create_network(stranger, body))
+    return made
+
+
+def test_a_network_gets_no_second_way_to_addresses_by_another_peering(
+    house: NetworkHouse, stranger: Principal
+) -> None:
+    ours = house.create_network("ours", "10.0.0.0/24")
+    _, far = create_two(house, stranger, "10.1.0.0/24", "10.1.0.0/25")
+    peerings = house.allocations.network_peerings
+    asked = peerings.request_peering(stranger, "near", ours.id)
+    peerings.accept_peering(house.admin, "ours", asked.id)
+    # The owner who accepts knows the prefixes of both others.
+    asked = peerings.request_peering(stranger, "far", ours.id)
+    with pytest.raises(OverlappingSubnets) as caught:
+        peerings.accept_peering(house.admin, "ours", asked.id)
+    assert caught.value.details["clashing"] == ["10.1.0.0/25 and 10.1.0.0/24"]
+    peerings.revoke_peering(stranger, "far", asked.id)
+    # The owner of the other network does not.
+    asked = peerings.request_peering(house.admin, "ours", far.id)
+    with pytest.raises(OverlappingSubnets) as caught:
+        peerings.accept_peering(stranger, "far", asked.id)
+    assert caught.value.details["clashing"] == [
+        "10.1.0.0/25 and a network that the other one is peered with"
+    ]
+    assert [prefix for prefix, _ in list_routes(house, ours)] == ["10.1.0.0/24"]
+
+
+def test_a_later_subnet_takes_no_packets_from_another_peer(
+    house: NetworkHouse, stranger: Principal
+) -> None:
+    networks = house.allocations.networks
+    body = NetworkIn(name="ours", subnets=[SubnetIn(cidr="10.0.0.0/24", cidr6="auto")])
+    ours = networks.create_network(house.admin, body)
+    peerings = house.allocations.network_peerings
+    near, far = create_two(house, stranger, "10.1.0.0/24", "10.2.0.0/24")
+    for one in (near, far):
+        asked = peerings.request_peering(stranger, one.name, ours.id)
+        peerings.accept_peering(house.admin, "ours", asked.id)
+    before = list_routes(house, ours)
+    taken6 = near.subnets[0].cidr6
+    for wanted in (
+        SubnetIn(name="more", cidr="10.1.0.0/28"),
+        SubnetIn(name="more", cidr="10.3.0.0/24", cidr6=taken6),
+    ):
+        with pytest.raises(OverlappingSubnets, match="a peered network is peered with"):
+            networks.create_subnet(stranger, "far", wanted)
+    assert list_routes(house, ours) == before
+    networks.create_subnet(stranger, "far", SubnetIn(name="more", cidr="10.3.0.0/24"))
+
+
 def test_a_network_asks_for_so_many_peerings_and_no_more(
     house: NetworkHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, ip_address
 
 import pytest
 
 from gpupool.network.balancing.model import LoadBalancer
 from gpupool.network.floating.model import FloatingIp
 from gpupool.network.model import Network, PeeringEnd, make_gateway
+from gpupool.network.naming.model import DnsRecord
 from gpupool.network.reachability import Reach, Traffic, decide_reach
 from gpupool.network.security.model import SecurityGroup, SecurityRule
 from tests.unit.network.networks import make_network
@@ -40,6 +41,28 @@ def decide(
     network: Network, source: int, target: str, port: int | None = None, protocol: str = "tcp"
 ) -> Reach:
     return decide_reach(network, network.ports[source], target, Traffic(protocol, port))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_reached", "decides"),
+    [
+        ("store", True, "network net1"),
+        ("store.net1.gpupool.internal", True, "network net1"),
+        ("guarded", False, "security group web"),
+        ("away", False, "network net1"),
+        # Of IPv6 alone, and the question is about IPv4.
+        ("six", False, "DNS"),
+    ],
+)
+def test_a_record_stands_for_its_address(
+    network: Network, name: str, is_reached: bool, decides: str
+) -> None:
+    records = {"store": "10.0.0.13", "guarded": "10.0.0.11", "away": "192.0.2.1", "six": "fd12::1"}
+    made = tuple(DnsRecord(one, ip_address(text)) for one, text in records.items())
+    open_store = replace(network.ports[3], groups=())
+    ports = (*network.ports[:3], open_store)
+    reach = decide(replace(network, records=made, ports=ports), 0, name, 22)
+    assert (reach.is_reached, reach.object) == (is_reached, decides)
 
 
 @pytest.mark.parametrize(

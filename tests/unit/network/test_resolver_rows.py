@@ -6,6 +6,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 
 from gpupool.network.addresses import parse_cidr
+from gpupool.network.balancing.model import LoadBalancer
 from gpupool.network.model import Network, make_gateway
 from gpupool.network.northbound import compile_network
 from gpupool.network.resolver_rows import (
@@ -47,6 +48,18 @@ def test_every_name_of_a_network_reaches_its_resolver() -> None:
         },
         is_forwarding=False,
     )
+
+
+def test_a_balancer_is_found_by_a_name_that_a_host_may_have() -> None:
+    balancers = tuple(
+        LoadBalancer(number, f"b-{number}", name, "tcp", 80, 80, (), is_checked=False)
+        for number, name in enumerate(("My_lb", "api.v1"))
+    )
+    config = read_config(replace(make_network(1, 0), balancers=balancers))
+    assert config.addresses == {
+        "my-lb": (IPv4Address("100.126.0.1"),),
+        "api.v1": (IPv4Address("100.126.0.2"),),
+    }
 
 
 def test_a_resolver_forwards_while_its_network_has_a_gateway() -> None:

@@ -13,7 +13,9 @@ from gpupool.allocations.cache.pending_jobs import QueueEntry, read_waiting_jobs
 from gpupool.allocations.ledger import evictions
 from gpupool.allocations.ledger.cache_updates import LedgerChange
 from gpupool.allocations.ledger.grants import write_grants
+from gpupool.allocations.placement.address_admission import admit_addresses
 from gpupool.allocations.placement.planner import Planner
+from gpupool.base.errors import StaleGeneration, SubnetFull
 from gpupool.metering.service import MeteringService
 from gpupool.scheduling import Plan
 from gpupool.store.database import Store, WriteTransaction
@@ -46,6 +48,8 @@ class PlanWriter:
         self._cache = cache
         self._metering = metering
         self._planner = planner
+        #: Whether plans are checked for addresses: after one failed, until one lacks none.
+        self._checks_addresses = False
 
     def write_plan(self, write: WriteTransaction, plan: Plan) -> WrittenPlan:
         """Write placements, records of starts, and evictions.
@@ -55,12 +59,23 @@ class PlanWriter:
             plan: The plan, whose generations are checked.
 
         Raises:
-            StaleGeneration: The pool has changed since the plan; the caller rolls back.
+            StaleGeneration: The pool has changed since the plan, or a network has no address for a
+                job of it; the caller rolls back.
         """
         admission = admit_plan(write, plan)
         plan = admission.plan
+        is_checked = self._checks_addresses
+        if is_checked:
+            plan = admit_addresses(write, plan)
+            self._checks_addresses = plan is not admission.plan
         # Grants before evictions: a stale plan fails before any victim is asked to leave.
-        granted, gone = write_grants(write, self._metering, plan.placements)
+        try:
+            granted, gone = write_grants(write, self._metering, plan.placements)
+        except SubnetFull as error:
+            if is_checked:
+                raise
+            self._checks_addresses = True
+            raise StaleGeneration("a network has no address for a job of the plan") from error
         seated = {*granted.jobs, *granted.made}
         started = set[str]()
         for placement in plan.placements:

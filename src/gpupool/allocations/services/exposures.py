@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.stop import check_ownership
 from gpupool.allocations.store.tables import allocations
+from gpupool.allocations.submission.network_join import count_network_jobs
 from gpupool.allocations.views import list as job_lookup
 from gpupool.model.allocation import AllocationState
 from gpupool.model.tenant import Principal
@@ -47,7 +48,14 @@ class ExposureService:
                 allocations.c.job_id == job.id, allocations.c.state != AllocationState.RELEASED
             )
             allocation = write.execute(running).scalar_one_or_none()
-            out = create_exposure(write, self._states, job.public_id, allocation, body)
+            out = create_exposure(
+                write,
+                self._states,
+                job.public_id,
+                allocation,
+                body,
+                count_jobs=count_network_jobs,
+            )
             write.answer(200, out.model_dump(mode="json"))
         return out
 

@@ -155,7 +155,9 @@ def build_url(made: Row, machine: str) -> str | None:
 def _describe_inside(made: Row) -> str:
     balancer = made["load_balancer"]
     kind = "http" if made["is_http"] else "tcp"
-    return f"{kind}://{balancer['name']}:{balancer['port']} ({balancer['address']})"
+    # A name in DNS has no underscore.
+    name = balancer["name"].lower().replace("_", "-")
+    return f"{kind}://{name}:{balancer['port']} ({balancer['address']})"
 
 
 def _find_machine(context: CommandContext) -> str:

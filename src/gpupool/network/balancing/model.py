@@ -25,7 +25,7 @@ class LoadBalancer:
     Attributes:
         id: row id, which makes its address unique in the pool.
         key: public id.
-        name: its DNS name in the network.
+        name: as its owner wrote it.
         port: on which it is asked.
         target_port: on which its backends serve.
         backends: DNS names of jobs; that of an array or a gang stands for all of its members.
@@ -42,6 +42,11 @@ class LoadBalancer:
     backends: tuple[str, ...]
     is_checked: bool
     proxy: ProxyPort | None = None
+
+    @property
+    def dns_name(self) -> str:
+        """Its DNS name in the network, without the domain."""
+        return make_balancer_name(self.name)
 
     @property
     def address(self) -> IPv4Address:
@@ -74,6 +79,14 @@ class LoadBalancer:
     def listeners(self) -> tuple[int, ...]:
         """Ports on which it is asked."""
         return (self.port,) if self.proxy is None else self.proxy.listeners
+
+
+def make_balancer_name(name: str) -> str:
+    """Make the DNS name of a load balancer: as those of jobs, but dots stay.
+
+    A host name has no underscore (RFC 1123 section 2.1).
+    """
+    return name.lower().replace("_", "-")
 
 
 def has_name(backends: Collection[str], name: str) -> bool:

@@ -78,8 +78,10 @@ class ProxyStates:
         """Raise NetworkingUnavailable where a machine cannot run proxies."""
         with self._lock:
             missing = sorted(self._missing.items())
-        if missing:
-            agent, program = missing[0]
+        # A machine that is gone says nothing more, also not that it has no gateways any more.
+        present = [one for one in missing if not self._is_silent(one[0])]
+        if present:
+            agent, program = present[0]
             raise NetworkingUnavailable(
                 f"load balancers of HTTP need HAProxy, and {agent} has no {program}",
                 hint="an admin installs it: apt-get install --no-install-recommends haproxy",

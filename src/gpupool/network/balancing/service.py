@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
+from gpupool.network.balancing.model import make_balancer_name
 from gpupool.network.balancing.proxies import (
     StoredRoute,
     check_settings,
@@ -21,9 +22,12 @@ from gpupool.network.balancing.proxies import (
 from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.reading import describe_balancers
 from gpupool.network.balancing.tables import load_balancers
-from gpupool.network.lookup import FindNetwork
+from gpupool.network.engine_row import renew_work
+from gpupool.network.exposing.tables import exposures
+from gpupool.network.forwarding.tables import port_forwards
+from gpupool.network.lookup import CountJobs, FindNetwork
 from gpupool.network.model import make_dns_name
-from gpupool.network.ports import choose_probe
+from gpupool.network.ports import choose_probe, refuse_too_few
 from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.tables import subnets
 from gpupool.store.database import Store, WriteTransaction
@@ -36,10 +40,18 @@ MOST_BALANCERS = 64
 class LoadBalancerService:
     """Load balancers of networks."""
 
-    def __init__(self, store: Store, find_network: FindNetwork, states: ProxyStates) -> None:
+    def __init__(
+        self,
+        store: Store,
+        find_network: FindNetwork,
+        states: ProxyStates,
+        *,
+        count_jobs: CountJobs,
+    ) -> None:
         self._store = store
         self._find_network = find_network
         self._states = states
+        self._count_jobs = count_jobs
 
     def list_balancers(
         self, caller: Principal, name: str, tenant: str | None = None
@@ -58,7 +70,8 @@ class LoadBalancerService:
             UnknownNetwork: `name` is no network of the caller.
             NameTaken: the network has a load balancer of that name.
             TooManyNetworks: the network has as many as it may.
-            SubnetFull: a subnet has no address left from which backends are probed.
+            SubnetFull: a subnet has no address left from which backends are probed, or the jobs of
+                the network need all of them.
             NetworkingUnavailable: one of HTTP, and networking or HAProxy is not there.
             BadInput: settings that exclude each other, or a certificate that no server can use.
         """
@@ -68,7 +81,10 @@ class LoadBalancerService:
         routes = [] if body.http is None else make_routes(body.http)
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
-            insert_balancer(write, self._states, network, body, backends, routes)
+            count_jobs = self._count_jobs
+            insert_balancer(
+                write, self._states, network, body, backends, routes, count_jobs=count_jobs
+            )
             shown = describe_balancers(write.connection, network, self._states)
             out = next(one for one in shown if one.name == body.name)
             write.answer(201, out.model_dump(mode="json"))
@@ -85,6 +101,7 @@ class LoadBalancerService:
             )
             found = write.execute(sa.select(load_balancers.c.id).where(ours)).scalars().all()
             delete_proxies(write, found)
+            _delete_exposed(write, found)
             if not write.execute(load_balancers.delete().where(ours)).rowcount:
                 raise UnknownNetwork(
                     f"network {network.name} has no load balancer {balancer[:80]!r}",
@@ -101,6 +118,8 @@ def insert_balancer(
     body: LoadBalancerIn,
     backends: Sequence[str],
     routes: Sequence[StoredRoute] = (),
+    *,
+    count_jobs: CountJobs,
 ) -> int:
     """Insert a load balancer in the caller's transaction; returns its row id.
 
@@ -129,6 +148,8 @@ def insert_balancer(
     )
     if body.http is not None:
         insert_proxy(write, states, network, balancer_id, body.http, routes)
+    if is_checked or body.http is not None:
+        refuse_too_few(write.connection, network, count_jobs)
     _finish(write, "created", network, body.name)
     return balancer_id
 
@@ -139,6 +160,20 @@ def delete_balancers(write: WriteTransaction, network_id: int) -> None:
     found = write.execute(sa.select(load_balancers.c.id).where(ours)).scalars().all()
     delete_proxies(write, found)
     write.execute(load_balancers.delete().where(ours))
+
+
+def _delete_exposed(write: WriteTransaction, balancer_ids: Sequence[int]) -> None:
+    """Delete the ports of the machine that exposures of load balancers have, and the exposures.
+
+    Else such a port would lead to the next load balancer or job of the same name.
+    """
+    ours = exposures.c.balancer_id.in_(balancer_ids)
+    query = sa.select(exposures.c.forward_id).where(ours, exposures.c.forward_id.is_not(None))
+    forwards = write.execute(query).scalars().all()
+    write.execute(exposures.delete().where(ours))
+    if forwards:
+        write.execute(port_forwards.delete().where(port_forwards.c.id.in_(forwards)))
+        renew_work(write)
 
 
 def renew_probes(write: WriteTransaction, network_id: int) -> None:
@@ -167,9 +202,11 @@ def reserve_probes(write: WriteTransaction, network_id: int) -> None:
 def _refuse_repeated(connection: sa.Connection, network: Any, name: str) -> None:
     query = sa.select(load_balancers.c.name).where(load_balancers.c.network_id == network.id)
     names = connection.execute(query).scalars().all()
-    if name in names:
+    # Two with one DNS name would be found as one of them.
+    same = next((one for one in names if make_balancer_name(one) == make_balancer_name(name)), None)
+    if same is not None:
         raise NameTaken(
-            f"network {network.name} already has a load balancer {name!r}",
+            f"network {network.name} already has a load balancer {same!r}",
             hint=f"gpupool network lb-list {network.name}",
         )
     if len(names) >= MOST_BALANCERS:

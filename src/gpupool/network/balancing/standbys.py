@@ -17,7 +17,8 @@ from gpupool.base.ids import new_id
 from gpupool.network.balancing.proxy_tables import http_balancers
 from gpupool.network.balancing.tables import load_balancers
 from gpupool.network.gateways.reading import read_pair_row
-from gpupool.network.ports import choose_beside
+from gpupool.network.lookup import CountJobs
+from gpupool.network.ports import choose_beside, count_addresses
 from gpupool.network.tables import networks, subnets
 from gpupool.store.write_transaction import WriteTransaction
 
@@ -38,10 +39,10 @@ def choose_standby(write: WriteTransaction, subnet: Any, address: IPv4Address) -
     return _choose(write, subnet, address)
 
 
-def add_standbys(write: WriteTransaction) -> None:
+def add_standbys(write: WriteTransaction, count_jobs: CountJobs) -> None:
     """Give each load balancer of HTTP its second proxy: a pair has the gateways from now on.
 
-    One whose subnet has no address left stays on the first machine alone. Idempotent.
+    One whose subnet has no address left that no job needs stays on the first machine alone. Idempotent.
     """
     query = (
         sa.select(http_balancers.c.balancer_id, load_balancers.c.network_id, subnets)
@@ -51,6 +52,10 @@ def add_standbys(write: WriteTransaction) -> None:
         .order_by(http_balancers.c.balancer_id)
     )
     for row in write.execute(query).all():
+        addresses = count_addresses(write.connection, row.network_id)
+        if count_jobs(write.connection, row.network_id) >= addresses:
+            log.warning("load balancer %s has one proxy: jobs need all addresses", row.balancer_id)
+            continue
         try:
             values = _choose(write, row)
         except SubnetFull as error:

@@ -19,6 +19,7 @@ from gpupool.network.engine_row import read_open_ports, renew_work
 from gpupool.network.exposing.tables import exposures
 from gpupool.network.forwarding.service import find_free_port, insert_forward
 from gpupool.network.forwarding.tables import port_forwards
+from gpupool.network.lookup import CountJobs
 from gpupool.network.tables import network_ports, networks
 from gpupool.store.database import WriteTransaction
 from gpupool.wire.network.load_balancers import (
@@ -52,6 +53,8 @@ def create_exposure(
     job: str,
     allocation_id: int | None,
     body: ExposureIn,
+    *,
+    count_jobs: CountJobs,
 ) -> ExposureOut:
     """Publish a port of a job. Idempotent: the same once more changes nothing.
 
@@ -78,7 +81,9 @@ def create_exposure(
     request = _make_balancer(name, body)
     routes = _make_routes(port.name, body)
     backends = [] if routes else [port.name]
-    balancer_id = insert_balancer(write, states, network, request, backends, routes)
+    balancer_id = insert_balancer(
+        write, states, network, request, backends, routes, count_jobs=count_jobs
+    )
     exposure_id = write.insert(
         exposures,
         job=job,

@@ -53,7 +53,10 @@ def compile_forward(
 
 def _find_balancer(forward: PortForward, balancers: Iterable[LoadBalancer]) -> LoadBalancer | None:
     """Find the load balancer that is the target of a forward; None: jobs are."""
-    return next((one for one in balancers if one.name.lower() == forward.target), None)
+    for one in balancers:
+        if forward.target in (one.name.lower(), one.dns_name):
+            return one
+    return None
 
 
 def _find_targets(

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork, WrongState
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Principal
+from gpupool.network.balancing.model import make_balancer_name
+from gpupool.network.balancing.tables import load_balancers
 from gpupool.network.engine_row import read_open_ports, renew_work
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
@@ -54,7 +56,7 @@ class PortForwardService:
                     hint=f"gpupool network gateway-create {network.name}",
                 )
             port = _choose_port(write.connection, body)
-            target = make_dns_name(body.target)
+            target = _find_target(write.connection, network, body.target)
             insert_forward(write, network, target, port, body.target_port, protocol=body.protocol)
             shown = describe_forwards(write.connection, network)
             out = next(one for one in shown if (one.port, one.protocol) == (port, body.protocol))
@@ -116,6 +118,14 @@ def find_free_port(connection: sa.Connection, protocol: str) -> int | None:
     """Find a port of the machine that is for tenants and free; None: there is none."""
     taken = _read_taken(connection, protocol)
     return next((port for port in read_open_ports(connection) if port not in taken), None)
+
+
+def _find_target(connection: sa.Connection, network: Any, text: str) -> str:
+    """Find the DNS name of a target: a load balancer's keeps its dots, a job's has none."""
+    query = sa.select(load_balancers.c.name).where(load_balancers.c.network_id == network.id)
+    present = {make_balancer_name(name) for name in connection.execute(query).scalars()}
+    name = make_balancer_name(text)
+    return name if name in present else make_dns_name(text)
 
 
 def _read_taken(connection: sa.Connection, protocol: str) -> set[int]:

@@ -11,6 +11,7 @@ from gpupool.base.errors import UnknownNetwork, WrongState
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.engine_row import renew_work, require_ready
+from gpupool.network.gateways.model import MOST_DRILL_SECONDS
 from gpupool.network.gateways.reading import describe_drill, read_members, read_pair_row
 from gpupool.network.gateways.reports import finish_drill
 from gpupool.network.gateways.service import refuse_without_standby
@@ -19,8 +20,6 @@ from gpupool.network.lookup import FindNetwork
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.network.gateways import GatewayDrillOut
 
-#: Seconds after which a drill that was not reported has failed: its agent was killed.
-MOST_SECONDS: Final = 60
 #: Drills that stay in the database, the last ones.
 _KEPT: Final = 200
 
@@ -59,7 +58,7 @@ class GatewayDrillService:
             if write.execute(running).first() is not None:
                 raise WrongState(
                     "another drill of gateways runs now",
-                    hint=f"it ends within {MOST_SECONDS} s; then again",
+                    hint=f"it ends within {MOST_DRILL_SECONDS} s; then again",
                 )
             row_id = write.insert(
                 network_gateway_drills,
@@ -128,10 +127,10 @@ class GatewayDrillService:
 def expire_drills(write: WriteTransaction) -> None:
     """End drills that were not reported in time."""
     drills = network_gateway_drills.c
-    oldest = write.now_ns - MOST_SECONDS * 1_000_000_000
+    oldest = write.now_ns - MOST_DRILL_SECONDS * 1_000_000_000
     query = sa.select(network_gateway_drills).where(
         drills.state == "running", drills.created_ns <= oldest
     )
     for row in write.execute(query).all():
-        reason = f"the agent of the centre did not report it within {MOST_SECONDS} s"
+        reason = f"the agent of the centre did not report it within {MOST_DRILL_SECONDS} s"
         finish_drill(write, row, state="failed", reason=reason)

@@ -30,6 +30,9 @@ UPLINK_PREFIXES: Final = (
 #: is gone is noticed after 0.3 s, not after 3 s.
 BFD_OPTIONS: Final = {"bfd-min-rx": "100", "bfd-min-tx": "100", "bfd-mult": "3"}
 
+#: Seconds after which a drill that was not reported has failed: its agent was killed.
+MOST_DRILL_SECONDS: Final = 60
+
 
 class GatewayRole(IntEnum):
     """What a machine of the pair does; a larger one is preferred by OVN."""

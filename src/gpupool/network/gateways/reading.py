@@ -7,8 +7,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.network.balancing.model import RESOLVER_ADDRESSES
-from gpupool.network.gateways.model import GatewayPair
+from gpupool.network.gateways.model import MOST_DRILL_SECONDS, GatewayPair
 from gpupool.network.gateways.rows import DRILL_ADDRESS, make_drill_mac
 from gpupool.network.gateways.tables import (
     network_gateway_drills,
@@ -98,13 +99,20 @@ def _find_northbound(connection: sa.Connection, agent: str, centre: str) -> str:
     return "" if machine is None else str(machine.northbound)
 
 
-def read_drill_work(connection: sa.Connection, engine: Any) -> GatewayDrillWork | None:
-    """Read the drill that runs, as the centre does it."""
+def read_drill_work(connection: sa.Connection, engine: Any, now_ns: int) -> GatewayDrillWork | None:
+    """Read the drill that runs, as the centre does it.
+
+    One that is late has failed, though no caller has asked for it since: an agent that starts hours
+    later must not move the gateways.
+    """
     pair = read_pair_row(connection)
     query = (
         sa.select(network_gateway_drills, networks.c.mtu)
         .join(networks, networks.c.id == network_gateway_drills.c.network_id)
-        .where(network_gateway_drills.c.state == "running")
+        .where(
+            network_gateway_drills.c.state == "running",
+            network_gateway_drills.c.created_ns > now_ns - MOST_DRILL_SECONDS * NANOS_PER_SECOND,
+        )
     )
     row = connection.execute(query.order_by(network_gateway_drills.c.id)).first()
     if row is None or pair is None or pair.upstream is None:

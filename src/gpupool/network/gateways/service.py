@@ -12,8 +12,10 @@ from gpupool.base.errors import BadAddress, NetworkingUnavailable, UnknownNetwor
 from gpupool.network.balancing.standbys import add_standbys, remove_standbys
 from gpupool.network.engine_row import read_engine_row, renew_machines, require_ready
 from gpupool.network.external.membership import require_own_databases
+from gpupool.network.floating.tables import floating_ips
 from gpupool.network.gateways.reading import describe_pair, read_members, read_pair_row
 from gpupool.network.gateways.tables import network_gateway_pair, network_gateways
+from gpupool.network.lookup import CountJobs
 from gpupool.network.machines.service import find_machine, read_machines
 from gpupool.network.tables import network_engine, networks
 from gpupool.store.database import Store, WriteTransaction
@@ -26,13 +28,16 @@ PAIR_TOPIC = ("network", 0)
 class GatewayPairService:
     """The machines that serve gateways: the centre, or a pair that an admin names."""
 
-    def __init__(self, store: Store, is_silent: Callable[[str], bool]) -> None:
+    def __init__(
+        self, store: Store, is_silent: Callable[[str], bool], count_jobs: CountJobs
+    ) -> None:
         """Make the service.
 
         Args:
             is_silent: whether an agent has missed its heartbeats.
         """
         self._store = store
+        self._count_jobs = count_jobs
         self._is_silent = is_silent
 
     def get_pair(self) -> GatewayPairOut:
@@ -47,7 +52,8 @@ class GatewayPairService:
 
         Raises:
             NetworkingUnavailable: networking is off, or a node is no machine of it.
-            BadAddress: `address` or `upstream` is no address of a machine outside.
+            BadAddress: `address` or `upstream` is no address of a machine outside, or a job has it
+                as its floating IP.
             WrongState: both nodes are the same, or another pair has the gateways.
         """
         address = _parse_address(body.address, "address")
@@ -60,6 +66,7 @@ class GatewayPairService:
                 write.connection, "a pair of gateways sets BFD timers for the whole OVN"
             )
             self._check_nodes(write.connection, body.nodes)
+            _refuse_floating(write.connection, address, upstream)
             before = read_pair_row(write.connection)
             nodes = [member.agent for member in read_members(write.connection)]
             if before is not None and nodes != body.nodes:
@@ -80,7 +87,7 @@ class GatewayPairService:
                 write.execute(network_gateway_pair.update().values(**settings))
                 write.event("network.gateways_changed", body.nodes[0], data=settings)
             # Also again: a subnet that was full may have an address by now.
-            add_standbys(write)
+            add_standbys(write, self._count_jobs)
             _announce(write)
             out = self._describe(write.connection)
             write.answer(200, out.model_dump(mode="json"))
@@ -203,6 +210,20 @@ def _announce(write: WriteTransaction) -> None:
     renew_machines(write)
     ids = write.execute(sa.select(networks.c.id).where(networks.c.has_gateway)).scalars()
     write.announce("network-engine", PAIR_TOPIC, *(("network", one) for one in ids))
+
+
+def _refuse_floating(
+    connection: sa.Connection, address: IPv4Address, upstream: IPv4Address | None
+) -> None:
+    """Raise BadAddress where an address of the pair is the floating IP of a job."""
+    wanted = [str(one) for one in (address, upstream) if one is not None]
+    query = sa.select(floating_ips.c.address).where(floating_ips.c.address.in_(wanted))
+    taken = connection.execute(query).scalars().first()
+    if taken is not None:
+        raise BadAddress(
+            f"{taken} is the floating IP of a job",
+            hint="take an address that tenants do not have: gpupool network floating-ip-list NETWORK",
+        )
 
 
 def _parse_address(text: str, what: str) -> IPv4Address:

@@ -18,6 +18,7 @@ from gpupool.network.ipv6.addresses import (
     parse_cidr,
 )
 from gpupool.network.peerings import list_peered_prefixes6
+from gpupool.network.routing.peered_prefixes import refuse_second_way
 from gpupool.network.routing.service import check_new_subnet
 from gpupool.network.tables import networks
 
@@ -51,5 +52,6 @@ def find_subnet_prefix(
         cidr = parse_cidr(text)
         check_overlap(cidr, ours)
     check_overlap(cidr, list_peered_prefixes6(connection, network), "a peered network")
+    refuse_second_way(connection, network_id, cidr)
     check_new_subnet(connection, network_id, cidr)
     return str(cidr)

@@ -97,10 +97,15 @@ def is_successor_due(authorities: Sequence[Authority], now_ns: int) -> bool:
 
 
 def choose_issuer(authorities: Sequence[Authority], now_ns: int) -> Authority:
-    """Choose the newest authority that every machine trusts by now; there must be one."""
+    """Choose the newest authority that every machine trusts by now; there must be one.
+
+    One that ends before a certificate of its would is left from a pool that was long without
+    networks; its successor issues at once.
+    """
     known = sorted(authorities, key=lambda one: one.created_ns)
-    trusted = [one for one in known if now_ns - one.created_ns >= MACHINE_NS]
-    return trusted[-1] if trusted else known[0]
+    living = [one for one in known if one.expires_ns - now_ns >= MACHINE_NS] or known[-1:]
+    trusted = [one for one in living if now_ns - one.created_ns >= MACHINE_NS]
+    return trusted[-1] if trusted else living[0]
 
 
 def join_trusted(authorities: Sequence[Authority], now_ns: int) -> str:

@@ -149,11 +149,17 @@ def stop_machine(write: WriteTransaction, row: Any) -> None:
 
 
 def has_more_to_end(write: WriteTransaction, centre: str, is_silent: Callable[[str], bool]) -> bool:
-    """Whether some machine that answers has not ended yet; the last one, the centre, is asked."""
+    """Whether some machine that answers has not ended yet; the last one, the centre, is asked.
+
+    So are those that do not answer then: they end what they carry when they are back.
+    """
     left = {one.agent: one for one in read_machines(write.connection)}
     awaited = [agent for agent in left if not is_silent(agent)]
     if awaited == [centre]:
         stop_machine(write, left[centre])
+    if not awaited:
+        for row in left.values():
+            stop_machine(write, row)
     return bool(awaited)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -83,6 +83,7 @@ class DnsRecordService:
         self, caller: Principal, name: str, host: str, address: str, tenant: str | None = None
     ) -> None:
         """Delete a record. Names of jobs are none. Raises UnknownNetwork."""
+        address = _spell_address(address)
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
             ours = sa.and_(
@@ -123,6 +124,14 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address:
             hint="take the address of a job, a load balancer or a machine outside",
         )
     return address
+
+
+def _spell_address(text: str) -> str:
+    """Return an address as records have it: IPv6 has several spellings. What is none stays."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text
 
 
 def _parse_ipv4(text: str) -> IPv4Address:

@@ -112,7 +112,7 @@ class NorthboundDatabase:
         made = dict[str, Any]()
         for network, change in changes.items():
             for row in change.created:
-                made[row.key] = self._insert(transaction, network, row)
+                made[row.key] = self._find_written(row) or self._insert(transaction, network, row)
         for change in changes.values():
             for row in change.created:
                 for column, keys in row.references.items():
@@ -122,6 +122,12 @@ class NorthboundDatabase:
             for row in change.deleted:
                 if row.key in self._rows:
                     self._rows[row.key].delete()
+
+    def _find_written(self, wanted: NorthboundRow) -> Any:
+        """Find a row that an attempt before has written whose answer was lost; None: there is none."""
+        present = self._rows.get(wanted.key)
+        is_written = present is not None and present._table.name == wanted.table
+        return present if is_written else None
 
     def _insert(self, transaction: Any, network: str, wanted: NorthboundRow) -> Any:
         row = transaction.insert(self._session.get_table(wanted.table))

@@ -7,7 +7,9 @@ be called by others. The copy follows the server from the last message that was 
 
 from __future__ import annotations
 
+import errno
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -20,6 +22,8 @@ _LEAST_BACKOFF_MS: Final = 50
 _MOST_BACKOFF_MS: Final = 250
 #: Milliseconds between two probes of a server of a cluster: another one answers meanwhile.
 _CLUSTER_PROBE_MS: Final = 2000
+#: Seconds in which a server answers, from its connection on.
+_ANSWER_SECONDS: Final = 5.0
 
 
 class OvsdbSession:
@@ -55,6 +59,8 @@ class OvsdbSession:
         self.remote = remote
         self._library = library
         self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        # Without it a late `wake` would write to what has the number of the descriptor by then.
+        self._wakeup_lock = threading.Lock()
         self._idl = _make_copy(library, remote, helper, notify)
         # The public interface has no setting for it (ovs 4.0.0), and `set_backoff` raises what is
         # below 1000 to it.
@@ -63,16 +69,18 @@ class OvsdbSession:
         reconnect.max_backoff = _MOST_BACKOFF_MS
         if "," in remote:
             reconnect.set_probe_interval(_CLUSTER_PROBE_MS)
-        if not self._wait_until(lambda: self._idl.has_ever_connected(), 5.0):
+        if not self._wait_until(lambda: self._idl.has_ever_connected(), _ANSWER_SECONDS):
             self.close()
             raise NetworkingUnavailable(f"the database at {remote} does not answer within 5 s")
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
-        if self._wakeup >= 0:
-            self._idl.close()
-            os.close(self._wakeup)
+        with self._wakeup_lock:
+            wakeup = self._wakeup
             self._wakeup = -1
+        if wakeup >= 0:
+            self._idl.close()
+            os.close(wakeup)
 
     def get_rows(self, table: str) -> Mapping[Any, Any]:
         """Return the rows of a table by uuid, as the copy has them."""
@@ -108,8 +116,10 @@ class OvsdbSession:
         return self._wait_until(condition, seconds)
 
     def wake(self) -> None:
-        """End a `wait` of another thread."""
-        os.eventfd_write(self._wakeup, 1)
+        """End a `wait` of another thread. A session that is closed meanwhile has none."""
+        with self._wakeup_lock:
+            if self._wakeup >= 0:
+                os.eventfd_write(self._wakeup, 1)
 
     def commit(self, write: Callable[[Any], None], seconds: float = 10.0) -> None:
         """Run one transaction; again where another client was first.
@@ -214,6 +224,14 @@ def _make_copy(
             if notify is not None:
                 notify(event, row)
 
+        def _Idl__clear(self) -> None:  # noqa: N802  # the library's own name
+            # After a new connection to a server that cannot say what has changed, the library forgets
+            # all rows without a word (ovs 4.0.0), and those that are gone never come again.
+            forgotten = [row for table in self.tables.values() for row in table.rows.values()]
+            super()._Idl__clear()
+            for row in forgotten:
+                self.notify(library.idl.ROW_DELETE, row)
+
     return Copy(remote, helper)
 
 
@@ -237,10 +255,37 @@ def _ask_schema(library: OvsLibrary, remote: str, database: str) -> Any:
     connection = library.jsonrpc.Connection(stream)
     try:
         request = library.jsonrpc.Message.create_request("get_schema", [database])
-        error, reply = connection.transact_block(request)
+        connection.send(request)
+        error, reply = _await_reply(library, connection, time.monotonic() + _ANSWER_SECONDS)
     finally:
         connection.close()
+    if error == errno.ETIMEDOUT:
+        raise NetworkingUnavailable(f"the database at {remote} does not answer within 5 s")
     if error or reply.error:
         reason = os.strerror(error) if error else str(reply.error)
         raise NetworkingUnavailable(f"{remote} has no database {database}: {reason}")
     return reply.result
+
+
+def _await_reply(library: OvsLibrary, connection: Any, deadline: float) -> tuple[int, Any]:
+    """Return the reply to the only request of a connection, or an error.
+
+    The library's own wait has no end: a server that is stopped accepts connections and says nothing.
+    """
+    while True:
+        connection.run()
+        error, message = connection.recv()
+        if message is not None:
+            if message.type in (library.jsonrpc.Message.T_REPLY, library.jsonrpc.Message.T_ERROR):
+                return 0, message
+            continue
+        if error != errno.EAGAIN:
+            return error, None
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return errno.ETIMEDOUT, None
+        poller = library.poller.Poller()
+        connection.wait(poller)
+        connection.recv_wait(poller)
+        poller.timer_wait(int(left * 1000) + 1)
+        poller.block()

@@ -19,6 +19,7 @@ _UNKNOWN: Final = -1
 _HEAD = re.compile(r"^\s*(?P<name>[^=,:]*)=\s*(?P<key>0[xX][0-9a-fA-F]+|\d+)")
 _SPACES = re.compile(r"\s*=\s*")
 _KEYS = re.compile(r"\b0x[0-9a-fA-F]{4}\b")
+_OCTAL = re.compile(r"0[0-9]+")
 _SEPARATORS = re.compile(r"[\s,:]+")
 
 
@@ -86,7 +87,8 @@ def read_partitions(text: str) -> tuple[Partition, ...]:
 def _read_partition(head: str, body: str) -> Partition:
     match = _HEAD.match(head)
     if match is not None:
-        key = int(match["key"], 0) & ~FULL
+        number = _read_number(match["key"])
+        key = _UNKNOWN if number is None else number & ~FULL
     else:
         name = head.partition(",")[0].strip()
         key = DEFAULT_KEY if name == "Default" else _UNKNOWN
@@ -103,10 +105,18 @@ def _read_partition(head: str, body: str) -> Partition:
         if name.startswith("ALL"):
             everyone = "full" if is_full or everyone == "full" else "limited"
         elif name[:1].isdigit():
-            guid = int(name, 0)
-            members.add(guid)
-            full |= {guid} if is_full else set()
+            guid = _read_number(name)
+            members |= set() if guid is None else {guid}
+            full |= set() if guid is None or not is_full else {guid}
     return Partition(key, frozenset(members), frozenset(full), everyone)
+
+
+def _read_number(text: str) -> int | None:
+    """Read a number as strtoul(3) does without a base, as opensm; None: it is none."""
+    try:
+        return int(text, 8 if _OCTAL.fullmatch(text) else 0)
+    except ValueError:
+        return None
 
 
 def read_port_keys(text: str) -> frozenset[int]:

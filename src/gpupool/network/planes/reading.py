@@ -224,7 +224,10 @@ def _read_rules(connection: sa.Connection, network_id: int) -> list[BoundaryRule
         .where(of_network, firewall_rules.c.direction == "out")
         .order_by(firewall_rules.c.number)
     )
-    return [
-        BoundaryRule(row.action, IPv4Network(row.prefix), row.protocol == "any")
-        for row in connection.execute(query)
-    ]
+    found = list[BoundaryRule]()
+    for row in connection.execute(query):
+        # Management prefixes are of IPv4.
+        if ":" not in row.prefix:
+            is_whole = row.protocol == "any"
+            found.append(BoundaryRule(row.action, IPv4Network(row.prefix), is_whole))
+    return found

@@ -69,6 +69,9 @@ def test_what_is_refused_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     balancers.create_balancer(house.admin, "lab", WEB)
+    # Both have the DNS name `web`.
+    with pytest.raises(NameTaken, match="already has a load balancer 'web'"):
+        balancers.create_balancer(house.admin, "lab", WEB.model_copy(update={"name": "Web"}))
     with pytest.raises(NameTaken, match="already has a load balancer 'web'"):
         balancers.create_balancer(house.admin, "lab", WEB)
     monkeypatch.setattr(service, "MOST_BALANCERS", 1)

@@ -103,6 +103,25 @@ def make_report(key: str, *, is_serving: bool, requests: int = 0) -> ProxyReport
     return ProxyReport(id=key, state="ready", servers=[server], is_serving=is_serving)
 
 
+def test_a_second_proxy_takes_no_address_that_a_job_waits_for(pool: NetworkHouse) -> None:
+    create(pool)
+    for _ in range(12):
+        # The first has all cards of its node, and the others wait.
+        pool.submit(1000, None, count=8, network="lab")
+    pool.allocations.gateway_pairs.set_pair(PAIR)
+    assert [one.is_paired for one in read_work(pool, "node-2")] == [False]
+
+
+def test_a_machine_that_is_gone_needs_no_haproxy() -> None:
+    silent = set[str]()
+    states = ProxyStates(lambda agent: agent in silent)
+    states.replace("a", [], "haproxy")
+    with pytest.raises(NetworkingUnavailable, match="a has no haproxy"):
+        states.require_programs()
+    silent.add("a")
+    states.require_programs()
+
+
 def test_the_later_of_two_that_say_so_serves() -> None:
     silent = set[str]()
     states = ProxyStates(lambda agent: agent in silent)

@@ -69,6 +69,20 @@ def test_a_host_is_the_only_one_that_is_answered(pool: NetworkHouse) -> None:
     pool.allocations.exposures.expose("serve.1", body, pool.admin)
 
 
+def test_a_balancer_that_is_deleted_takes_its_port_of_the_machine_along(
+    pool: NetworkHouse,
+) -> None:
+    allocations = pool.allocations
+    allocations.network_engine.enable(NetworkEngineIn(forward_ports="30000-30000"))
+    allocations.networks.create_gateway(pool.admin, "lab")
+    made = allocations.exposures.expose("serve.1", ExposureIn(port=8000), pool.admin)
+    assert made.machine_port == 30000
+    allocations.load_balancers.delete_balancer(pool.admin, "lab", made.load_balancer.name)
+    assert allocations.exposures.list_exposures("serve.1", pool.admin) == []
+    # Whatever has this name next is not published by it.
+    assert allocations.port_forwards.list_forwards(pool.admin, "lab") == []
+
+
 def test_open_ports_and_a_gateway_lead_outside_and_end_too(pool: NetworkHouse) -> None:
     allocations = pool.allocations
     allocations.network_engine.enable(NetworkEngineIn(forward_ports="30000-30000"))

@@ -13,6 +13,9 @@ from gpupool.base.errors import (
     WrongState,
 )
 from gpupool.network.forwarding.service import PortForwardService
+from gpupool.network.northbound import compile_network
+from gpupool.network.reading import read_networks
+from gpupool.wire.network.load_balancers import LoadBalancerIn
 from gpupool.wire.network.networks import NetworkEngineIn
 from gpupool.wire.network.port_forwards import PortForwardIn
 from tests.unit.network.conftest import NetworkHouse
@@ -40,6 +43,22 @@ def list_work(house: NetworkHouse) -> list[tuple[str, int, str]]:
         _, work = house.allocations.network_engine.read_work(connection, "node-1", 0)
     assert work is not None
     return [(one.protocol, one.port, one.gateway) for one in work.forwards]
+
+
+@pytest.mark.parametrize("name", ["My_lb", "api.v1", "web"])
+def test_a_forward_leads_to_a_balancer_of_any_name(
+    house: NetworkHouse, forwards: PortForwardService, name: str
+) -> None:
+    open_ports(house, "30000-30001")
+    house.submit(name="serve", network="lab")
+    body = LoadBalancerIn(name=name, port=80, target_port=8000, backends=["serve"])
+    house.allocations.load_balancers.create_balancer(house.admin, "lab", body)
+    to_balancer = PortForwardIn(target=name, target_port=80)
+    forwards.create_forward(house.admin, "lab", to_balancer)
+    with house.store.read() as connection:
+        (network,) = read_networks(connection).values()
+    (row,) = [row for row in compile_network(network) if row.key.startswith("forward/")]
+    assert row.columns["vips"] == {"198.18.0.3:30000": "10.0.0.2:8000"}
 
 
 def test_a_forward_gets_a_free_port_and_its_agent_learns_of_it(

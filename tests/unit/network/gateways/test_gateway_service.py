@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from gpupool.base.errors import BadAddress, NetworkingUnavailable, UnknownNetwork, WrongState
+from gpupool.network.gateways import reading
 from gpupool.network.gateways.service import GatewayPairService
 from gpupool.network.reconciler import NetworkReconciler
 from gpupool.wire.fleet import ReportsIn
 from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.floating_ips import FloatingIpIn
 from gpupool.wire.network.gateways import GatewayPairIn, GatewayReport
+from gpupool.wire.network.networks import NetworkEngineIn
 from tests.support.ovsdb import DatabaseServer, find_missing_part, northbound_server
 from tests.support.supervised import until
 from tests.unit.network.conftest import NetworkHouse
@@ -112,6 +115,19 @@ def test_a_pair_that_cannot_be_is_refused(
         pairs.get_pair()
 
 
+def test_an_address_that_a_job_has_outside_is_refused(
+    house: NetworkHouse, pairs: GatewayPairService
+) -> None:
+    house.allocations.network_engine.enable(NetworkEngineIn(floating_ips="203.0.113.8/29"))
+    house.allocations.networks.create_gateway(house.admin, "lab")
+    floating = house.allocations.floating_ips
+    taken = floating.create_floating(house.admin, "lab", FloatingIpIn(target="job")).address
+    for change in ({"address": taken}, {"upstream": taken}):
+        with pytest.raises(BadAddress, match=f"{taken} is the floating IP of a job"):
+            pairs.set_pair(PAIR.model_copy(update=change))
+    pairs.set_pair(PAIR)
+
+
 def test_another_pair_is_refused_and_other_settings_are_not(pairs: GatewayPairService) -> None:
     pairs.set_pair(PAIR)
     with pytest.raises(WrongState, match="node-2 and node-3"):
@@ -138,6 +154,21 @@ def test_a_drain_needs_a_machine_that_stands_by(
 
 
 @pytest.mark.skipif(bool(find_missing_part()), reason=find_missing_part())
+def test_a_drill_that_is_late_is_no_work_of_an_agent_that_starts(
+    house: NetworkHouse, pairs: GatewayPairService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.allocations.networks.create_gateway(house.admin, "lab")
+    pairs.set_pair(PAIR)
+    say(house, "node-2", "active", uplink=UPLINK)
+    say(house, "node-3", "standby", uplink=UPLINK)
+    started = house.allocations.gateway_drills.start(house.admin, "lab")
+    work = read_work(house, "node-1").drill
+    assert work is not None
+    assert work.id == started.id
+    monkeypatch.setattr(reading, "MOST_DRILL_SECONDS", 0)
+    assert read_work(house, "node-1").drill is None
+
+
 def test_the_rows_of_a_pair_come_and_go_and_priorities_stay(
     house: NetworkHouse, pairs: GatewayPairService
 ) -> None:

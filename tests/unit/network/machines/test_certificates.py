@@ -54,6 +54,18 @@ def test_a_successor_issues_once_every_machine_has_had_to_renew() -> None:
     assert join_trusted([first, second], first.expires_ns) == "second"
 
 
+@pytest.mark.parametrize("left_ns", [-SUCCESSOR_NS, 0, MACHINE_NS - 1])
+def test_an_authority_that_ends_before_its_certificates_issues_none(left_ns: int) -> None:
+    # Networks were off for years, and no certificate was renewed in time.
+    old = make_authority("pool", NOW + left_ns - AUTHORITY_NS)
+    assert is_successor_due([old], NOW)
+    new = make_authority("pool", NOW)
+    issuer = choose_issuer([old, new], NOW)
+    made = issue_certificate(issuer, "node-1", NOW)
+    assert issuer == new
+    assert made.renew_ns < issuer.expires_ns
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_openssl_trusts_a_certificate_of_its_authority_and_of_no_other(tmp_path: Path) -> None:
     own = make_authority("pool", NOW)

@@ -54,6 +54,15 @@ def test_a_name_has_the_addresses_of_its_records_and_of_its_jobs(
     assert [one.name for one in records.list_records(house.admin, "lab")] == ["db.store"]
 
 
+def test_a_record_is_deleted_by_the_address_that_it_was_made_with(
+    house: NetworkHouse, records: service.DnsRecordService
+) -> None:
+    body = DnsRecordIn(name="six", address="FD12:0::1")
+    assert records.create_record(house.admin, "lab", body).address == "fd12::1"
+    records.delete_record(house.admin, "lab", body.name, body.address)
+    assert records.list_records(house.admin, "lab") == []
+
+
 @pytest.mark.parametrize(
     "name", ["", "a b", "a\nb", "-a", "a..b", ".", "*", "a" * 64, "ä", "a" * 60 + ".b" * 90]
 )

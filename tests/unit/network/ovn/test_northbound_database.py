@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gpupool.base.errors import NetworkingUnavailable
+from gpupool.network.balancing.model import LoadBalancer
 from gpupool.network.model import Network
 from gpupool.network.northbound import compile_network
 from gpupool.network.ovn.northbound_database import NorthboundDatabase
@@ -68,6 +70,61 @@ def test_a_port_that_comes_or_goes_changes_its_own_rows_only(
         "gpupool-n-0000001001",
         "gpupool-resolver-s-0000000001",
     ]
+
+
+def test_rows_that_vanish_while_the_server_is_away_are_seen(
+    database: NorthboundDatabase, server: DatabaseServer
+) -> None:
+    networks = [make_network(number, 2) for number in (1, 2)]
+    write(database, *networks)
+    database.session.refresh()
+    database.take_changed()
+    server.kill()
+    # As a database that comes back from a backup of before.
+    gone = {
+        "op": "delete",
+        "table": "Logical_Router",
+        "where": [["name", "==", "gpupool-v-0000000001"]],
+    }
+    server.change_file("OVN_Northbound", gone)
+    server.start()
+    assert database.session.wait_for(
+        lambda: len(database.session.get_rows("Logical_Router")) == 1, 10
+    )
+    assert database.take_changed() == {network.key for network in networks}
+    assert "router/v-0000000001" in {row.key for row in plan(database, networks[0]).created}
+    write(database, *networks)
+    assert not any(plan(database, network) for network in networks)
+    routers = server.command("--bare", "--columns=name", "list", "Logical_Router").split()
+    assert sorted(routers) == ["gpupool-v-0000000001", "gpupool-v-0000000002"]
+
+
+def test_a_change_whose_answer_was_lost_is_not_made_twice(
+    database: NorthboundDatabase, server: DatabaseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = make_network(1, 1)
+    write(database, network)
+    balancer = LoadBalancer(1, "b-1", "api", "tcp", 80, 8080, ("job-1000",), is_checked=True)
+    wanted = replace(network, balancers=(balancer,))
+    drive = database.session._drive
+
+    def lose_answer(transaction: Any, deadline: float) -> Any:
+        monkeypatch.setattr(database.session, "_drive", drive)
+        assert drive(transaction, deadline) == transaction.SUCCESS
+        return transaction.TRY_AGAIN
+
+    monkeypatch.setattr(database.session, "_drive", lose_answer)
+    write(database, wanted)
+    assert server.command("--bare", "--columns=name", "list", "Load_Balancer") == "gpupool-b-1"
+    assert (
+        len(
+            server.command(
+                "--bare", "--columns=_uuid", "list", "Load_Balancer_Health_Check"
+            ).split()
+        )
+        == 1
+    )
+    assert not plan(database, wanted)
 
 
 def test_rows_of_other_users_of_the_database_stay_as_they_are(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from typing import Any
 
 import pytest
 
 from gpupool.base.errors import NetworkingUnavailable
+from gpupool.network.ovn import session as module
 from gpupool.network.ovn.session import OvsdbSession
 from tests.support.ovsdb import find_missing_part, northbound_server
 
@@ -49,3 +51,24 @@ def test_the_first_server_that_answers_is_used() -> None:
         session.close()
     with pytest.raises(NetworkingUnavailable, match="/nowhere"):
         OvsdbSession("unix:/nowhere/nb.sock,unix:/nowhere/sb.sock", "OVN_Northbound", TABLES)
+
+
+def test_a_server_that_accepts_and_says_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        remote = f"tcp:127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(NetworkingUnavailable, match=f"{remote} does not answer within 5 s"):
+            OvsdbSession(remote, "OVN_Northbound", TABLES)
+
+
+def test_a_closed_session_is_woken_without_harm() -> None:
+    with northbound_server() as server:
+        session = OvsdbSession(server.remote, "OVN_Northbound", TABLES)
+        session.wake()
+        session.wait(60)
+        session.close()
+        # Whoever commits meanwhile has the session still in hand.
+        session.wake()
+        session.close()

@@ -246,6 +246,10 @@ def test_management_is_lost_with_a_gateway_and_back_with_a_rule(house: PlaneHous
     house.submit(principal=house.manager, name="second", network="lab")
     assert house.place("second").state == "pending"
     assert "the gateway of lab leads to 172.31.0.0/24" in str(explain(house, "second").hints)
+    # A rule of IPv6 says nothing of these prefixes.
+    rule = FirewallRuleIn(action="deny", prefix="fd00::/8")
+    house.allocations.firewall.create_rule(house.admin, rule)
+    assert house.place("second").state == "pending"
     rule = FirewallRuleIn(action="deny", prefix="172.16.0.0/12")
     house.allocations.firewall.create_rule(house.admin, rule)
     assert house.place("second").state == "starting"

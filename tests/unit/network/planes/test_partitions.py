@@ -51,6 +51,10 @@ def test_the_ports_of_each_tenant_are_a_partition() -> None:
         (DEFAULT + OWN + "b=0x11 : 0x10 ;", "has 0x0000000000000010 in partition 0x0011 too"),
         (DEFAULT + OWN + "b=0x300 : ALL ;", "has every port in partition 0x0300 too"),
         (DEFAULT + OWN + "b : 0x11=full ;", "in a partition without a key too"),
+        # As strtoul(3), which opensm reads numbers with: 020 and 021 are octal.
+        (DEFAULT + "acme=020 : 020=full, 021=full ;", ""),
+        (DEFAULT + OWN + "b=09 : 0x11=full ;", "in a partition without a key too"),
+        (DEFAULT + OWN + "b=0x11 : 0x20host, 08 ;", ""),
         ("Default=0x7fff,ipoib:ALL=full;" + OWN, "every port as a full member of the default"),
         ("Default, defmember=full : ALL ;" + OWN, "every port as a full member of the default"),
         (

@@ -41,7 +41,7 @@ def read_zones(house: NetworkHouse) -> dict[str, int]:
 
 def read_work(house: NetworkHouse) -> NetworkEngineWork:
     with house.store.read() as connection:
-        _, work = read_engine_work(connection, house.store.secrets, "node-1", 0)
+        _, work = read_engine_work(connection, house.store, "node-1", 0)
     assert work is not None
     return work
 

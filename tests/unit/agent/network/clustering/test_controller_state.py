@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from gpupool.agent.network.clustering import controller_state
-from gpupool.agent.network.clustering.controller_state import forget_other_cluster
+from gpupool.agent.network.clustering.controller_state import (
+    describe_connection,
+    forget_other_cluster,
+)
 from gpupool.agent.network.daemons import DATABASE_SCHEMAS
 from gpupool.agent.network.switch_ports import SwitchPorts
+from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
 from tests.support.ovsdb import find_missing_part, is_listening
 from tests.support.supervised import until
 
@@ -21,6 +25,13 @@ _MISSING = find_missing_part() or ("" if shutil.which("ovn-controller") else "ne
 pytestmark = pytest.mark.skipif(bool(_MISSING), reason=_MISSING)
 #: Changes of the first cluster: its log is longer than the next one's by these.
 CHANGES = 40
+
+
+def test_what_is_said_of_many_databases_fits_into_a_report(tmp_path: Path) -> None:
+    servers = ",".join(f"ssl:[2001:db8:1000:2000:3000:4000:5000:600{n}]:6642" for n in range(8))
+    work = NetworkEngineWork(want="run", southbound=servers, is_external=True)
+    fields = describe_connection(tmp_path, work)
+    assert NetworkEngineReport.model_validate(fields).reason.startswith("not connected to the")
 
 
 class Daemons:
