@@ -186,7 +186,7 @@ class AgentService:
         with self._store.read() as connection:
             known = {row.public_id: row for row in connection.execute(_PRESENT_RUNS, asked)}
             reported = {"allocations": [report.allocation for report in body.reports]}
-            # A body whose answer was lost comes again, perhaps after the job has started anew.
+            # An agent repeats a body whose answer was lost; the job may have started again by then.
             for run in connection.execute(_REPORTED_RUNS, reported) if body.reports else ():
                 if run.public_id in known and known[run.public_id].allocation != run.allocation:
                     del known[run.public_id]

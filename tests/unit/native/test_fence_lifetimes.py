@@ -4,11 +4,11 @@ behind them."""
 from __future__ import annotations
 
 import struct
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.support.supervised import until
 from tests.unit.native.fence_house import CONTEXT, MIB, SUCCESS, House, Program
 
 KERNEL_MS = 60
@@ -67,10 +67,7 @@ def launch(program: Program) -> None:
 
 def measure_gpu_ms(house: House, share: Path) -> float:
     """GPU time of all that was launched and is over, once it is settled."""
-    end = time.monotonic() + 20
-    while house.used(share).inflight_ns:
-        assert time.monotonic() < end, "it was not settled"
-        time.sleep(0.002)
+    until(lambda: not house.used(share).inflight_ns, "the settlement")
     return house.used(share).gpu_ns / 1e6
 
 

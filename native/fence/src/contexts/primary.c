@@ -60,7 +60,7 @@ struct change {
     int card;
     CUdevice device;
     bool reserved;
-    CUcontext ending; /* the gate was told that it ends; NULL: it was not */
+    CUcontext ending; /* gate_context_ending was called with it; NULL: it was not */
 };
 
 /* A release while others hold the context leaves it as it is: its work runs on and is measured. */

@@ -224,7 +224,7 @@ class JobDirectories:
             try:
                 remove_tree(path)
             except OSError as error:
-                log.warning("%s stays for now: %s", path, error)
+                log.warning("%s is not removed yet: %s", path, error)
                 return False
         return True
 

@@ -255,8 +255,8 @@ class PodQueue:
     def drop_unused_marks(self) -> None:
         """Forget the rules that no waiting pod has, if there are many.
 
-        Called only when nodes are labelled anew: the columns tell by the number of rules whether
-        they have all labels.
+        Only for a caller that then computes all labels of the nodes: `CardColumns` compares the
+        number of rules to find out whether it has all labels.
         """
         if len(self.marks) <= self._most_marks:
             return

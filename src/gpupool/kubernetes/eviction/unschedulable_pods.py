@@ -117,7 +117,7 @@ def unschedulable_message(pod: Pod, node: str, grace: float) -> str:
     then = "make room there, or delete the pod: nobody would make another in its place"
     if pod.owner and grace:
         then = f"it is deleted after {grace:.0f} s so that its owner makes another"
-    where = f"has its cards on {node}, was let go and is not bound"
+    where = f"has its cards on {node} and no scheduling gate, and is not bound"
     if not node:
-        where = "was let go to a node where it has no cards, and is not bound"
+        where = "has no cards on its node and no scheduling gate, and is not bound"
     return f"{where}; {then}. {why}"[:1024]

@@ -253,7 +253,10 @@ async def _unless_gone(asked: Awaitable[Any]) -> None:
 def build_statement(
     node: GpuNode, born_ns: int, ended: Sequence[ClosedInterval], *, whole: bool = True
 ) -> dict[str, Any]:
-    """What the server is told of the node, with these ends; not `whole`: others are told apart.
+    """Build what the server gets of the node, with these ends.
+
+    Args:
+        whole: whether `ended` has all ends; the others are sent apart.
 
     Raises:
         BadInput: the server could not take it. It concerns this node alone.
@@ -288,7 +291,7 @@ def build_statement(
     try:
         return ClusterNodeIn.model_validate(body).model_dump(mode="json", exclude_none=True)
     except ValueError as error:
-        raise BadInput(f"the ledger of {node.name} cannot be told: {error}") from None
+        raise BadInput(f"the ledger of {node.name} cannot be reported: {error}") from None
 
 
 def _who(one: Entry | ClosedInterval, spent: GpuTime | None) -> dict[str, Any]:

@@ -26,6 +26,8 @@ def undo_preparation(
         spending.close_entry(key, generation)
         preparing.unprepare(*key)
     except (GpupoolError, OSError) as error:
-        log.warning("container %s of pod %s keeps its cards for now: %s", key[1], key[0], error)
+        log.warning(
+            "container %s of pod %s has its cards until the next try: %s", key[1], key[0], error
+        )
         return False
     return True

@@ -122,7 +122,7 @@ def test_pod_whose_node_went_before_it_was_bound_goes_after_the_grace(
     due = stuck.find_due_pods(pool)
     assert (names(due.tell), names(due.delete)) == (["a", "b"], ["a"])
     said = unschedulable_message(due.delete[0], "", GRACE)
-    assert said.startswith("was let go to a node where it has no cards, and is not bound")
+    assert said.startswith("has no cards on its node and no scheduling gate, and is not bound")
 
 
 def test_pod_that_nothing_of_ours_released_is_left_alone(pool: ClusterCache, clock: Clock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from typing import Any
@@ -69,6 +70,11 @@ def test_a_closed_session_is_woken_without_harm() -> None:
         session.wake()
         session.wait(60)
         session.close()
-        # Whoever commits meanwhile has the session still in hand.
+        # Whoever commits meanwhile has the session still in hand. Others have its descriptors now.
+        others = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(4)]
         session.wake()
         session.close()
+        for other in others:
+            with pytest.raises(BlockingIOError):
+                os.eventfd_read(other)
+            os.close(other)

@@ -138,7 +138,7 @@ def test_a_controller_reads_a_cluster_whose_log_is_shorter_than_the_last_one(
     daemons.end_cluster(1)
     daemons.serve_cluster(2)
     forget_other_cluster(daemons.ports, daemons.place, 2)
-    until(lambda: daemons.is_known(2))
+    assert until(lambda: daemons.is_known(2))
 
 
 def test_a_controller_is_asked_once_for_each_cluster(
