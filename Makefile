@@ -57,9 +57,9 @@ test-hosts: setup  ## containers, virtual machines and MPS with the real program
 test-nightly: setup  ## more rounds of attacks, failures and kills, also on a real Kubernetes; a built image of Debian boots: an hour, as root
 	@$(BIN)/python -m tests.support.cluster build
 	@failed=0; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m nightly --ignore=tests/kubernetes tests $(ARGS) || failed=1; \
-	$(BIN)/python -m pytest -n 2 --dist loadscope -rs -m nightly tests/kubernetes $(ARGS) || failed=1; \
-	$(BIN)/python -m pytest -n 0 -rs -m 'hosts and slow' tests/hosts $(ARGS) || failed=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -o faulthandler_timeout=0 -rs -m nightly --ignore=tests/kubernetes tests $(ARGS) || failed=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadscope -o faulthandler_timeout=0 -rs -m nightly tests/kubernetes $(ARGS) || failed=1; \
+	$(BIN)/python -m pytest -n 0 -o faulthandler_timeout=0 -rs -m 'hosts and slow' tests/hosts $(ARGS) || failed=1; \
 	exit $$failed
 
 test-kubernetes: setup  ## the tests on a real Kubernetes, built from source the first time (15 min, Go); as root with a real node
@@ -69,7 +69,7 @@ test-kubernetes: setup  ## the tests on a real Kubernetes, built from source the
 test-operators: setup  ## gangs as LeaderWorkerSet's, MPI's and Ray's own controllers make them; builds these the first time
 	@$(BIN)/python -m tests.support.cluster build
 	@$(BIN)/python -m tests.support.operators
-	@$(BIN)/python -m pytest -n 0 -rs -m operators tests/kubernetes/operators $(ARGS)
+	@$(BIN)/python -m pytest -n 0 -o faulthandler_timeout=0 -rs -m operators tests/kubernetes/operators $(ARGS)
 
 cluster: setup  ## the same Kubernetes to try things on; ARGS='--nodes 100 --real-node', `--help` says more
 	@$(BIN)/python -m tests.support.cluster up $(ARGS)
@@ -92,7 +92,7 @@ bench-torch: setup  ## unmodified PyTorch on simulated cards under shares; fetch
 	@$(BIN)/python -m bench.torch_on_simulated $(ARGS)
 
 gpu-test: setup  ## the tests that need a real NVIDIA card; elsewhere they skip and say why
-	@$(BIN)/python -m pytest -n 0 -rs tests/gpu $(ARGS)
+	@$(BIN)/python -m pytest -n 0 -o faulthandler_timeout=0 -rs tests/gpu $(ARGS)
 
 gpu-bench: setup  ## figures of a real card: calibration, launches, shares, verify; ARGS='--out DIR'
 	@$(BIN)/python -m bench.gpu $(ARGS)

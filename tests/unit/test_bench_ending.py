@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -24,8 +25,9 @@ unwind_on_signals()
 file = Path(sys.argv[1])
 @contextlib.contextmanager
 def hold():
-    file.write_text(str(os.getpid()))
     try:
+        # The test sends its signal as soon as there is a file: the end must be certain by then.
+        file.write_text(str(os.getpid()))
         yield
     finally:
         with open(sys.argv[2]) as pipe:
@@ -62,8 +64,17 @@ class Bench:
         self.child = int(self.file.read_text())
 
     def open_gate(self) -> None:
-        # It blocks until the child reads, so the child unwinds.
-        self.gate.write_text("")
+        """Once the child waits there, which is when it unwinds."""
+        until(self._is_met_at_the_gate, "a child that unwinds")
+
+    def _is_met_at_the_gate(self) -> bool:
+        try:
+            os.close(os.open(self.gate, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody reads yet
+                raise
+            return False
+        return True
 
     def close(self) -> None:
         for pid in (self.child, self.parent.pid):
