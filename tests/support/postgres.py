@@ -46,6 +46,10 @@ class NoPostgresError(Exception):
     """No PostgreSQL can be started here; the message says why and what to type."""
 
 
+class ServerEndedError(Exception):
+    """The server ended by itself, or somebody ended it; the message has its log."""
+
+
 @dataclass(frozen=True)
 class Account:
     """The Unix account a server runs as: PostgreSQL refuses uid 0."""
@@ -113,7 +117,8 @@ def running_postgres(
     this machine's own. `base_dir` must exist and be reachable by an unprivileged account when we
     are root. The server also stops when the thread that called this dies, by kill -9 too.
     Durability is off: the data does not outlive the block. Blocks for about a second to create the
-    cluster. Raises NoPostgresError with its words.
+    cluster. Raises NoPostgresError with its words, and ServerEndedError where it did not live as
+    long as the block.
     """
     account = server_account()
     home = _private_directory(base_dir, account)
@@ -128,7 +133,10 @@ def running_postgres(
         _await_answer(server, url, home)
         yield url
     finally:
+        ended = server.poll()
         stop_surely(server, FAST_THEN_IMMEDIATE)
+    if ended is not None:
+        raise ServerEndedError(f"PostgreSQL ended with {ended} meanwhile:\n{_read_log(home)}")
 
 
 @contextmanager
@@ -325,11 +333,14 @@ def _await_answer(server: subprocess.Popen[bytes], url: str, home: Path) -> None
             return _execute(url, sql.SQL("SELECT 1"))
         except psycopg.OperationalError as refusal:
             if server.poll() is not None or time.monotonic() > deadline:
-                words = (home / "log").read_text(errors="replace")
                 raise NoPostgresError(
-                    f"PostgreSQL did not start ({refusal}):\n{words}"
+                    f"PostgreSQL did not start ({refusal}):\n{_read_log(home)}"
                 ) from refusal
         time.sleep(RETRY_SECONDS)
+
+
+def _read_log(home: Path) -> str:
+    return (home / "log").read_text(errors="replace")
 
 
 def _execute(url: str, statement: sql.SQL | sql.Composed) -> None:

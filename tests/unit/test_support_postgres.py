@@ -18,6 +18,7 @@ from sqlalchemy import create_engine, make_url, text
 from tests.support.postgres import (
     DIRECTORY_PREFIX,
     NoPostgresError,
+    ServerEndedError,
     connection_string,
     find_bindir,
     fresh_database,
@@ -125,6 +126,18 @@ def test_the_server_is_gone_when_the_block_ends(base_dir: Path) -> None:
         server = os.pidfd_open(postmaster(base_dir))
     assert has_ended(server, seconds=0)
     assert not list(base_dir.glob("pg/.s.PGSQL*"))
+
+
+def test_a_server_that_somebody_ended_is_told_with_its_log(base_dir: Path) -> None:
+    with pytest.raises(ServerEndedError, match=r"(?s)ended with 0 .*database system is shut down"):
+        _run_one_that_is_ended(base_dir)
+
+
+def _run_one_that_is_ended(base_dir: Path) -> None:
+    with running_postgres(base_dir):
+        server = os.pidfd_open(postmaster(base_dir))
+        signal.pidfd_send_signal(server, signal.SIGINT)
+        assert has_ended(server, seconds=20)
 
 
 def test_the_server_ends_when_the_test_process_is_killed(base_dir: Path) -> None:
