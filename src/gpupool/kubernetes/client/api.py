@@ -188,7 +188,7 @@ class KubeApi:
         request = self._build_request("GET", path, asked, JSON, JSON, None)
         assert self._watching is not None, "used outside of its block"
         try:
-            async with self._watching.open_answer(request) as (line, answer):
+            async with self._watching.open_answer(request, ANSWER_SECONDS) as (line, answer):
                 if answer.status >= 300:
                     try:
                         self._raise_refusal(

@@ -8,8 +8,11 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from aiohttp import web
 
+from gpupool.base.errors import ServiceUnavailable
+from gpupool.kubernetes.client import api as api_module
 from gpupool.kubernetes.client.api import KubeApi
 from gpupool.kubernetes.client.connection import ServerConnection
 
@@ -70,3 +73,30 @@ def test_more_watches_than_connections_leave_requests_their_own() -> None:
             server.over.set()
 
     asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_a_watch_that_is_not_answered_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load balancer took the request, and its server is gone."""
+    monkeypatch.setattr(api_module, "ANSWER_SECONDS", 0.05)
+
+    async def run() -> None:
+        taken = asyncio.Event()
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            taken.set()
+            await reader.read()
+            writer.close()
+
+        async with (
+            await asyncio.start_server(take, "127.0.0.1", 0) as server,
+            asyncio.timeout(10),
+        ):
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            tls = ssl.create_default_context()
+            async with KubeApi(ServerConnection(url, tls)) as api:
+                with pytest.raises(ServiceUnavailable, match="broke off"):
+                    await watch(api, 0)
+            assert taken.is_set()
+
+    asyncio.run(run())
