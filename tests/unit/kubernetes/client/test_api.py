@@ -7,6 +7,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -98,5 +99,49 @@ def test_a_watch_that_is_not_answered_ends(monkeypatch: pytest.MonkeyPatch) -> N
                 with pytest.raises(ServiceUnavailable, match="broke off"):
                     await watch(api, 0)
             assert taken.is_set()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(200, "<html>Be back soon</html>"), (200, "[]"), (502, "null"), (502, '"bad gateway"')],
+)
+def test_what_no_api_server_answers_is_an_outage(status: int, body: str) -> None:
+    """As of a load balancer whose servers are away: the parts ask again."""
+
+    async def run() -> None:
+        async def answer(_: web.Request) -> web.Response:
+            return web.Response(status=status, text=f"{body}\n")
+
+        app = web.Application()
+        app.add_routes([web.get("/{path:.*}", answer)])
+        runner = web.AppRunner(app, shutdown_timeout=0)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            async with KubeApi(ServerConnection(url, ssl.create_default_context())) as api:
+                with pytest.raises(ServiceUnavailable):
+                    await api.get("/asked")
+                with pytest.raises(ServiceUnavailable):
+                    await watch(api, 0)
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(run())
+
+
+def test_a_token_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
+    """A process without a free descriptor, or a kubelet that writes the file anew."""
+
+    async def run() -> None:
+        tls = ssl.create_default_context()
+        here = ServerConnection("http://127.0.0.1:9", tls, token_file=tmp_path / "token")
+        async with KubeApi(here) as api:
+            with pytest.raises(ServiceUnavailable, match="token"):
+                await api.get("/asked")
+            with pytest.raises(ServiceUnavailable, match="token"):
+                await watch(api, 0)
 
     asyncio.run(run())
