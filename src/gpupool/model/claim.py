@@ -123,6 +123,9 @@ class Shape:
     needs: ClaimNeeds = ANY_NEEDS
     #: Of a claim for MPS, the owner that its card serves alone meanwhile; empty for any other claim.
     owner: str = ""
+    #: The most memory that the partition may have, where a pod counts it before its card is known;
+    #: None: any.
+    partition_bytes: int | None = None
     #: False: `sharing` is what a node's default may replace, see `model.sharing_default`. It changes
     #: no answer of the scheduler, so shapes that differ in it alone are equal.
     names_sharing: bool = field(default=True, compare=False)

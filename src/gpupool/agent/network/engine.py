@@ -45,6 +45,7 @@ from gpupool.agent.network.gateways.drill import GatewayDrill
 from gpupool.agent.network.gateways.gateway_machine import GatewayMachine
 from gpupool.agent.network.lines.speakers import LineSpeakers
 from gpupool.agent.network.namespaces import create_namespace
+from gpupool.agent.network.report_limits import fit_report
 from gpupool.agent.network.switch_ports import open_ports
 from gpupool.agent.network.tunnel import Tunnel, lay_tunnel
 from gpupool.agent.network.tunnel_address import find_source_address
@@ -161,7 +162,7 @@ class NetworkEngine:
         while (work := self._take_work()) is not None:
             with mark_busy(6 * _START_SECONDS):
                 report = self._stop() if work.want == "stop" else self._start(work)
-                report = self._zones.follow(work, report)
+                report = fit_report(self._zones.follow(work, report))
             # In every report from then on: one that is in the queue is replaced by the next.
             more = {
                 "verification": self._verification.get_report(),

@@ -21,7 +21,7 @@ from gpupool.dialects.facts import UNKNOWN, NodeFacts
 from gpupool.dialects.manifests.reading import understand_pod
 from gpupool.dialects.manifests.writing import write_admitted
 from gpupool.dialects.shapes import translate_shape
-from gpupool.kubernetes.admission.partition_claims import resolve_claim
+from gpupool.kubernetes.admission.partition_claims import check_stored, resolve_claim
 from gpupool.kubernetes.resources import direct_binding as direct
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.tenant import TenantTree
@@ -77,6 +77,7 @@ def decide_admission(pod: Json, namespace: str, cluster: ClusterFacts) -> Admiss
         BadManifest: the pod's words cannot be read.
         RequestRejection: the pod can never start in this cluster.
         IsolationNotOffered: no card of this cluster is known to isolate as the pod demands.
+        PodRejection: the pod was written in the normal form, and counts less than it gets.
     """
     # The API server may ask again after another webhook: the decision starts from the plain pod.
     free = direct.undo_direct(pod)
@@ -84,7 +85,10 @@ def decide_admission(pod: Json, namespace: str, cluster: ClusterFacts) -> Admiss
     said = {name for one in claim.containers for name in one.dialects}
     if not said or (cluster.dialects is not None and not said <= cluster.dialects):
         return AdmissionDecision(dict(pod), claim.unread)
-    claim = resolve_claim(claim, cluster.cards)
+    stored = claim
+    claim = resolve_claim(stored, cluster.cards)
+    if names.CLAIM in ((pod.get("metadata") or {}).get("annotations") or {}):
+        check_stored(stored, claim)
     _refuse_impossible(claim, namespace, cluster)
     made = write_admitted(free, claim)
     made["metadata"].setdefault("labels", {})[names.MANAGED] = "true"

@@ -2,15 +2,19 @@
 
 A name alone says neither its compute and memory nor, if it is short (`3g`), which profile. All are
 written into the pod on admission: totals are what quota counts, and cannot be changed afterwards. So
-a tenant that edits the profile in the annotation no longer has a claim that comes to the totals.
+a tenant that edits the profile in the annotation no longer has a claim that comes to the totals. A
+pod that was written in the normal form by hand counts what its author wrote: too little is refused
+here, and the scheduler gives no card with more (`Shape.partition_bytes`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from gpupool.base.errors import RequestRejection
+from gpupool.base.errors import PodRejection, RequestRejection
+from gpupool.base.units import format_mib
 from gpupool.dialects.contract import ContainerClaim, PodClaim
+from gpupool.dialects.kubernetes import native
 from gpupool.dialects.shapes import translate_shape
 from gpupool.scheduling import CardTable, list_profile_names, resolve_profiles
 
@@ -25,6 +29,30 @@ def resolve_claim(claim: PodClaim, cards: CardTable | None) -> PodClaim:
         return claim
     found = [_resolve_container(one, cards) for one in claim.containers]
     return replace(claim, containers=tuple(found))
+
+
+def check_stored(stored: PodClaim, resolved: PodClaim) -> None:
+    """Check that a claim in the normal form counts at least what its partitions have.
+
+    Raises:
+        PodRejection: it counts less, or names a profile in another way. Its totals cannot be
+            changed any more.
+    """
+    for one, found in zip(stored.containers, resolved.containers, strict=True):
+        ask = one.ask
+        has = found.ask
+        if ask.profile is None or (
+            (ask.profile, ask.gpu_milli) == (has.profile, has.gpu_milli)
+            and (ask.memory_bytes or 0) >= (has.memory_bytes or 0)
+        ):
+            continue
+        raise PodRejection(
+            f"container {one.container}: a partition {has.profile} has {has.gpu_milli} milli and"
+            f" {format_mib(has.memory_bytes or 0)}, and this pod counts {ask.profile} with"
+            f" {ask.gpu_milli or 0} milli and {format_mib(ask.memory_bytes or 0)}",
+            hint="leave the annotation out: admission writes it",
+            path=("metadata", "annotations", native.CLAIM),
+        )
 
 
 def _resolve_container(one: ContainerClaim, cards: CardTable | None) -> ContainerClaim:

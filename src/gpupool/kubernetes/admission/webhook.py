@@ -161,7 +161,9 @@ class Webhook:
         name = found["metadata"]["name"]
         before = self._pool.ledgers.get(name)
         now = None if gone else GpuNode.from_json(found)
-        self._pool.note_ledger(name, now)
+        # Only the watch tells of ledgers here, and always of a later state. A lower generation is
+        # that of a cluster that was restored.
+        self._pool.note_ledger(name, now, sure=True)
         if before is None or now is None or before.cards != now.cards:
             self._cluster = None
 

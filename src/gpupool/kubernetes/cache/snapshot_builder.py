@@ -84,9 +84,12 @@ class SnapshotBuilder:
                     included.append(one)
             waiting = tuple(included)
         cards = self.columns.copy_columns()
-        tenants = self._tenant_usage.tenant_views(
-            (entry.tenant for entry in waiting), cards, now_ns
-        )
+        previous_starts = self.promises.renumber_cards(cards)
+        # The scheduler looks up the tenant of each of them.
+        named = {entry.tenant for entry in waiting}
+        named.update(one.tenant for one in reservations)
+        named.update(key.tenant for key in previous_starts)
+        tenants = self._tenant_usage.tenant_views(named, cards, now_ns)
         return Snapshot(
             generation,
             cards,
@@ -96,7 +99,7 @@ class SnapshotBuilder:
             self.columns.running.all_jobs(),
             reservations,
             expected=read_demand(len(cards.uuids)),
-            previous_starts=self.promises.renumber_cards(cards),
+            previous_starts=previous_starts,
             cohorts=self._tenant_usage.tree.cohorts,
             beneficiaries=read_beneficiaries(),
         )

@@ -1,7 +1,8 @@
 """Accounts for what each tenant holds and has held, under its quota tree.
 
 An entry counts for the tenant written in it, even if its namespace belongs to another tenant by
-now. Past usage is in memory, from the first snapshot of this leader on.
+now. Past usage is in memory, from the first snapshot of this leader on, and serves the fair share
+alone: the books read ledgers and the journal.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from gpupool.scheduling import (
     measure_pool,
 )
 
+#: Tenants that hold nothing and whose past usage is kept, the most used ones. Namespaces of one
+#: pipeline run each would add up for as long as the leader lives.
+MOST_PAST = 10_000
 _ALONE = QuotaBranch(None, UNLIMITED)
 
 
@@ -30,6 +34,7 @@ class TenantUsage:
     def __init__(self) -> None:
         self.tree = TenantTree()
         self._held: defaultdict[str, ResourceAmount] = defaultdict(ResourceAmount)
+        self._entries = Counter[str]()
         self._usage = DecayedUsage()
         self._rates: dict[str, int] = {}
 
@@ -39,18 +44,22 @@ class TenantUsage:
 
     def note_entries(self, gone: Iterable[Entry], come: Iterable[Entry]) -> None:
         """Note entries that left a ledger and entries that came."""
-        for entry in gone:
-            self._held[entry.tenant] -= _sum_seats(entry)
         for entry in come:
             self._held[entry.tenant] += _sum_seats(entry)
+            self._entries[entry.tenant] += 1
+        for entry in gone:
+            self._held[entry.tenant] -= _sum_seats(entry)
+            self._entries[entry.tenant] -= 1
+            if not self._entries[entry.tenant]:
+                del self._entries[entry.tenant]
+                del self._held[entry.tenant]
 
     def tenant_views(
-        self, waiting: Iterable[str], cards: CardTable, now_ns: int
+        self, named: Iterable[str], cards: CardTable, now_ns: int
     ) -> dict[str, TenantView]:
-        """Accounts for a snapshot: every tenant of the tree, and those that hold, have held or
-        wait."""
-        tenants = sorted({*waiting, *self._held, *self.tree.tenants})
-        self._update_rates(tenants, cards, now_ns)
+        """Accounts for a snapshot: every tenant of the tree, those that hold, and the named ones."""
+        tenants = sorted({*named, *self._held, *self.tree.tenants})
+        self._update_rates({*tenants, *self._rates}, cards, now_ns)
         return {name: self._view_tenant(name, now_ns) for name in tenants}
 
     def held_amounts(self) -> Mapping[str, ResourceAmount]:
@@ -74,7 +83,8 @@ class TenantUsage:
     def _view_tenant(self, name: str, now_ns: int) -> TenantView:
         branch = self._find_branch(name)
         past = self._usage.get_past_use(name, now_ns / NANOS_PER_SECOND)
-        return TenantView(branch.quota, self._held[name], branch.parent, branch.weight_milli, past)
+        held = self._held.get(name, ResourceAmount())
+        return TenantView(branch.quota, held, branch.parent, branch.weight_milli, past)
 
     def _find_branch(self, tenant: str) -> QuotaBranch:
         # A namespace that no Tenant object names is a tenant of its own, without limits.
@@ -86,10 +96,14 @@ class TenantUsage:
         # tenant holds.
         size = measure_pool(cards)
         for name in tenants:
-            rate = compute_dominant_micro(self._held[name], size.cards, size.memory_bytes)
+            held = self._held.get(name, ResourceAmount())
+            rate = compute_dominant_micro(held, size.cards, size.memory_bytes)
             if rate != self._rates.get(name, 0):
                 self._usage.set_rate(name, rate, now_ns / NANOS_PER_SECOND)
                 self._rates[name] = rate
+            if not rate:
+                self._rates.pop(name, None)
+        self._usage.drop_least(MOST_PAST, now_ns / NANOS_PER_SECOND)
 
 
 def _sum_seats(entry: Entry) -> ResourceAmount:

@@ -118,10 +118,7 @@ class KubeApi:
             ApiServerRejection: the server refuses the request.
             ServiceUnavailable: the server cannot be reached, or is busy.
         """
-        found: dict[str, Any] = json.loads(
-            await self._send_request(method, path, body, kind, accept, query)
-        )
-        return found
+        return _read_object(await self._send_request(method, path, body, kind, accept, query))
 
     async def get_text(self, path: str) -> str:
         """Return an answer that is no object, such as a pod's metrics; raises what `request` does."""
@@ -188,7 +185,7 @@ class KubeApi:
         request = self._build_request("GET", path, asked, JSON, JSON, None)
         assert self._watching is not None, "used outside of its block"
         try:
-            async with self._watching.open_answer(request) as (line, answer):
+            async with self._watching.open_answer(request, ANSWER_SECONDS) as (line, answer):
                 if answer.status >= 300:
                     try:
                         self._raise_refusal(
@@ -198,7 +195,7 @@ class KubeApi:
                     except GpupoolError as error:
                         raise _expired_or(error) from None
                 async for text in _read_lines(line, answer):
-                    event = json.loads(text)
+                    event = _read_object(text)
                     if event["type"] == "ERROR":
                         told = event["object"]
                         raise _expired_or(_build_refusal(told.get("code", 500), text))
@@ -216,7 +213,10 @@ class KubeApi:
         body: bytes | None,
     ) -> HttpRequest:
         self.requests += 1
-        bearer = self.connection.read_token()
+        try:
+            bearer = self.connection.read_token()
+        except OSError as error:
+            raise ServiceUnavailable(f"the token cannot be read: {error}") from None
         who = f"Authorization: Bearer {bearer}\r\n" if bearer else ""
         said = f"Content-Type: {kind}\r\n" if body is not None else ""
         target = f"{path}{'&' if '?' in path else '?'}{urlencode(query)}" if query else path
@@ -242,9 +242,23 @@ async def _read_lines(line: HttpConnection, answer: HttpAnswer) -> AsyncIterator
                 yield one
 
 
+def _read_object(text: bytes) -> dict[str, Any]:
+    """Read an answer. Raises ServiceUnavailable: a load balancer answers in place of its servers."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        said = text[:200].decode("utf-8", "replace")
+        raise ServiceUnavailable(f"the API server's answer is no object: {said}")
+    return found
+
+
 def _build_refusal(status: int, text: bytes) -> GpupoolError:
     try:
         told = json.loads(text)
+        if not isinstance(told, dict):
+            raise ValueError("no object")
         told = told.get("object", told)
         reason = told.get("reason", "")
         message = told.get("message", "")

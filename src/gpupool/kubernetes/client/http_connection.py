@@ -162,11 +162,17 @@ class ConnectionPool:
 
     @contextlib.asynccontextmanager
     async def open_answer(
-        self, request: HttpRequest
+        self, request: HttpRequest, seconds: float | None = None
     ) -> AsyncIterator[tuple[HttpConnection, HttpAnswer]]:
-        """Lend the connection and the answer, whose head has arrived. Raises OSError."""
+        """Lend the connection and the answer, whose head has arrived. Raises OSError.
+
+        Args:
+            seconds: in which the head has to arrive; None: in any time.
+        """
         async with self._lend_connection() as line:
-            yield line, await line.read_head(self._server.encode_request(request))
+            async with asyncio.timeout(seconds):
+                answer = await line.read_head(self._server.encode_request(request))
+            yield line, answer
 
     @contextlib.asynccontextmanager
     async def _lend_connection(self) -> AsyncIterator[HttpConnection]:

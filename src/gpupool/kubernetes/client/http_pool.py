@@ -13,6 +13,16 @@ from gpupool.kubernetes.client.http_answer import ConnectionBroken
 
 #: Seconds for name resolution, connection and TLS handshake together.
 CONNECT_SECONDS = 30.0
+#: Seconds of silence before the other side is asked whether it is there, and between questions.
+KEEPALIVE_SECONDS = 15
+#: Questions without an answer after which a connection is broken: with the first pause a minute,
+#: as client-go notices it after 45 s.
+KEEPALIVE_PROBES = 3
+_KEEPALIVE = (
+    ("TCP_KEEPIDLE", KEEPALIVE_SECONDS),
+    ("TCP_KEEPINTVL", KEEPALIVE_SECONDS),
+    ("TCP_KEEPCNT", KEEPALIVE_PROBES),
+)
 #: Bytes read at once.
 _PIECE = 1 << 16
 #: Targets that need no quoting, which is most of them.
@@ -42,6 +52,16 @@ async def _wait_writable(one: socket.socket) -> None:
         await ready
     finally:
         loop.remove_writer(one.fileno())
+
+
+def _keep_alive(made: socket.socket) -> None:
+    """Have the kernel ask whether the other side is still there, where nothing else does."""
+    # A watch may say nothing for a minute, and a machine that dies says nothing at all.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        # macOS, where only the kubectl plugin runs, has no TCP_KEEPIDLE.
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class PlainSocket:
@@ -178,6 +198,7 @@ class ServerAddress:
                 await loop.sock_connect(made, address)
                 # A small request must not wait for the acknowledgement of the one before.
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _keep_alive(made)
                 if self._tls is None:
                     return PlainSocket(made)
                 wire = TlsSocket(made, self._tls, self.host)

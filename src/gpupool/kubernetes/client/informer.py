@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupool.base.backoff import Backoff
-from gpupool.base.errors import ApiServerRejection, GpupoolError, ServiceUnavailable
+from gpupool.base.errors import GpupoolError, ServiceUnavailable
 from gpupool.kubernetes.client.api import BUSY, ExpiredWatchError, KubeApi, create_backoff
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,8 @@ class ServerAway(Exception):
     """The server was away, and what comes back may have an older copy of its store."""
 
 
+#: Seconds below which a watch without any news was refused rather than ended, as client-go counts.
+SHORTEST_SECONDS = 1.0
 Note = Callable[[dict[str, Any], bool], None]
 EVERYTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -57,6 +59,7 @@ async def watch_objects(
     """
     known: dict[str, dict[str, Any]] = {}
     backoff = create_backoff()
+    loop = asyncio.get_running_loop()
     version = ""
     while True:
         try:
@@ -64,13 +67,21 @@ async def watch_objects(
                 begins()
                 version = await _list_anew(api, path, known, listed or note, query)
                 synced()
+            began = loop.time()
+            is_silent = True
             async for kind, found in api.watch_changes(path, version, **query):
+                is_silent = False
                 backoff.reset()
                 version = found["metadata"]["resourceVersion"]
                 if kind != "BOOKMARK":
                     _take_object(known, found, kind == "DELETED", note)
+            # A server that is about to end takes a watch and ends it at once, again and again.
+            if is_silent and loop.time() - began < SHORTEST_SECONDS:
+                await asyncio.sleep(backoff.pause())
         except ExpiredWatchError:
             version = ""
+            # A list that takes longer than the server remembers would be asked for without end.
+            await asyncio.sleep(backoff.pause())
         except GpupoolError as error:
             log.warning("watching %s: %s", path, error)
             if (
@@ -98,7 +109,7 @@ async def _goes_on(
         except ServiceUnavailable as error:
             if error.details.get("status") != BUSY:
                 return False
-        except ApiServerRejection:
+        except GpupoolError:
             return False
         await asyncio.sleep(backoff.pause())
 

@@ -142,7 +142,8 @@ class ChangeIntake:
         """
         name = found["metadata"]["name"]
         before = self._cluster.ledgers.get(name)
-        version = found["metadata"]["resourceVersion"]
+        # A list tells of a deletion that no watch has seen by the name alone.
+        version = found["metadata"].get("resourceVersion")
         # The same version is read again after each list. One that only its answer's metadata told
         # (`assumed`) is parsed: an admission webhook may have changed what was written.
         if before is not None and not gone and not before.assumed and before.written == version:

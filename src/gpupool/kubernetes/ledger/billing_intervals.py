@@ -18,6 +18,9 @@ from gpupool.kubernetes.resources.gpu_time import GpuTime
 
 #: Closed intervals that stay in a ledger until the meter has reported them; more go to the journal.
 MOST_ENDED = 200
+#: Seats of all of them, of some 150 bytes each: a page of the journal is a ConfigMap, which takes
+#: 1 MiB, and a container may have all partitions of a node.
+MOST_ENDED_SEATS = 1600
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ def unreported_intervals(node: GpuNode) -> tuple[ClosedInterval, ...]:
 
 def is_overflowing(then: LedgerUpdate) -> bool:
     """Whether the ledger holds more closed intervals than it should keep."""
-    return len(then.ended) > MOST_ENDED
+    seats = sum(len(one.seats) for one in then.ended)
+    return len(then.ended) > MOST_ENDED or seats > MOST_ENDED_SEATS
 
 
 def _is_continued(was: Entry, entry: Entry) -> bool:

@@ -170,11 +170,25 @@ def _starts() -> Schema:
     memory = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     word = opaque(record(dict.fromkeys(("claim", "at", "sort", "chance", "kept"), memory)))
     found = {**{name: whole() for name in numbers}, "sorts": memory, "tenths": memory}
-    return record({**found, "open": array_of(word, MOST_WORDS)})
+    counts = {
+        "leftOut": {**whole(), "description": "starts that are not in open, which has the first"},
+        "withoutCards": {
+            **whole(),
+            "description": "promises in open whose cards are too many for this object: the next"
+            " leader promises them anew",
+        },
+    }
+    return record({**found, "open": array_of(word, MOST_WORDS), **counts})
 
 
 def _admits() -> Schema:
     limit = record({"gpuMilli": whole(), "memoryBytes": whole(), "others": {"type": "boolean"}})
     cards = array_of(record({"count": whole(), "memoryBytes": whole()}), MOST_CARDS)
-    found = record({"cards": cards, "limits": {"type": "object", "additionalProperties": limit}})
+    # Atomic, or `managedFields` would have each limit once more.
+    limits = {
+        "type": "object",
+        "additionalProperties": limit,
+        "x-kubernetes-map-type": "atomic",
+    }
+    found = record({"cards": cards, "limits": limits})
     return {**found, "description": "by what the API server itself admits plain native pods"}

@@ -80,8 +80,16 @@ class Meter:
     def _note(self, found: dict[str, Any], gone: bool) -> None:
         node = GpuNode.from_json(found)
         born_ns = _born_ns(found)
-        # A ledger goes with its node: what it held when it was last seen is held no more.
-        self._nodes[node.name] = (node.with_entries(()) if gone else node), born_ns
+        if gone:
+            # A list after a break tells of a deletion by name alone. What was known then is what
+            # ends, with its ends that the server does not have yet.
+            known, known_born_ns = self._nodes.get(node.name, (node, born_ns))
+            if (known_born_ns, known.version) > (born_ns, node.version):
+                node = known
+                born_ns = known_born_ns
+            # A ledger goes with its node: what it held when it was last seen is held no more.
+            node = node.with_entries(())
+        self._nodes[node.name] = node, born_ns
         self._due.add(node.name)
         (self._gone.add if gone else self._gone.discard)(node.name)
         self._unsure |= gone

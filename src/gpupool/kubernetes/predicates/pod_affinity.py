@@ -67,10 +67,14 @@ class PodAffinityIndex:
     def note_pod(self, found: Json, gone: bool) -> None:
         """Note a bound pod as it is now."""
         meta = found["metadata"]
+        # A list tells of a deletion that no watch has seen by the name alone.
+        if gone:
+            self.put_pod(meta["uid"], None)
+            return
         spec = found["spec"]
         status = found.get("status") or {}
         # A pod that has ended repels no pod and holds no port, as kube-scheduler has it.
-        over = gone or status.get("phase") in names.ENDED or not spec.get("nodeName")
+        over = status.get("phase") in names.ENDED or not spec.get("nodeName")
         claims = () if over else read_constraints(found).claims
         going = meta.get("deletionTimestamp") is not None
         seen = LocatedPod(

@@ -60,16 +60,19 @@ class AttachmentLimits:
         """Note a VolumeAttachment as it is now."""
         # Its spec never changes (storage.k8s.io/v1), so only the first event and the last count.
         key = found["metadata"]["name"]
-        spec = found["spec"]
-        volume = (spec.get("source") or {}).get("persistentVolumeName")
-        if not volume or gone == (key not in self._known):
+        if gone == (key not in self._known):
             return
-        node = spec["nodeName"]
-        what = DriverVolume(spec["attacher"], volume)
         if gone:
-            del self._known[key]
+            # A list tells of a deletion that no watch has seen by the name alone.
+            node, what = self._known.pop(key)
             self._on[node].discard(what)
         else:
+            spec = found["spec"]
+            volume = (spec.get("source") or {}).get("persistentVolumeName")
+            if not volume:
+                return
+            node = spec["nodeName"]
+            what = DriverVolume(spec["attacher"], volume)
             self._known[key] = node, what
             self._on[node].add(what)
         self._nodes[what] += -1 if gone else 1

@@ -154,6 +154,8 @@ def has_shape(entry: Entry, shape: Shape) -> bool:
         profile = None if seat.partition is None else seat.partition.profile
         if profile != shape.profile:
             return False
+        if shape.partition_bytes is not None and seat.memory_bytes > shape.partition_bytes:
+            return False
     return len(entry.seats) == shape.count
 
 

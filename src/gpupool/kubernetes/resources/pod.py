@@ -216,7 +216,12 @@ def asks_of(claim: PodClaim) -> tuple[ContainerShape, ...]:
     """Return the shape of each container that has a slot."""
     shapes = []
     for one in claim.containers:
-        shapes.append(ContainerShape(one.container, translate_shape(one, claim.hints).shape))
+        shape = translate_shape(one, claim.hints).shape
+        if shape.profile is not None:
+            # A ResourceQuota counts the pod's totals, and a tenant may write those by hand. The
+            # card says how much memory a partition has, so a card with more is not for this pod.
+            shape = replace(shape, partition_bytes=one.ask.memory_bytes or 0)
+        shapes.append(ContainerShape(one.container, shape))
     return tuple(shapes)
 
 

@@ -6,10 +6,12 @@ Pure.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from gpupool.base.units import KIB
 from gpupool.kubernetes.resources.gpu_node import GpuNode, Mode
 from gpupool.kubernetes.resources.gpu_node_status import NVIDIA
 from gpupool.kubernetes.resources.tenant import TenantTree
@@ -17,16 +19,26 @@ from gpupool.model.quota import Quota, list_cohorts_above
 
 #: A maximum from here on limits nothing.
 MOST_SIZE = 1 << 62
+#: Bytes of all limits as JSON. etcd refuses objects over 1.5 MiB, and the same object has the open
+#: starts (`start_records.MOST_OPEN_BYTES`).
+MOST_LIMIT_BYTES = 512 * KIB
 
 
 def compute_limits(nodes: Iterable[GpuNode], tree: TenantTree) -> dict[str, Any]:
-    """The limits: `cards` of one model on one node by count and memory, `limits` by namespace."""
+    """The limits: `cards` of one model on one node by count and memory, `limits` by namespace.
+
+    Both are empty where the limits are too many for the object: the webhook admits every pod then.
+    """
+    limits = _limits(tree)
+    # A namespace without a limit here may have any amount, so a part of the limits admits too much.
+    if len(json.dumps(limits, separators=(",", ":"))) > MOST_LIMIT_BYTES:
+        return {"cards": [], "limits": {}}
     most: dict[int, int] = {}
     for node in nodes:
         for count, memory in _largest(node):
             most[count] = max(most.get(count, 0), memory)
     cards = [{"count": count, "memoryBytes": most[count]} for count in sorted(most)]
-    return {"cards": cards, "limits": _limits(tree)}
+    return {"cards": cards, "limits": limits}
 
 
 def _largest(node: GpuNode) -> Iterable[tuple[int, int]]:

@@ -9,11 +9,13 @@ clock tells when, also for starts that a dead controller did not count. Sends no
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpupool.base.units import KIB
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.manifests.crds import MOST_WORDS
 from gpupool.kubernetes.resources import gang
@@ -32,6 +34,10 @@ from gpupool.scheduling import (
 )
 
 Json = Mapping[str, Any]
+
+#: Bytes of all open forecasts as JSON. etcd refuses objects over 1.5 MiB, and the same object has
+#: the limits of the tenants (`admission_limits.MOST_LIMIT_BYTES`).
+MOST_OPEN_BYTES = 512 * KIB
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +130,7 @@ class StartRecords:
         sorts = {}
         for sort, one in sorted(self.book.tallies.items()):
             sorts[sort] = [one.kept, one.missed]
+        open_, without_cards = self._write_open(words[:MOST_WORDS])
         self._json = {
             "promisesKept": kept,
             "promisesBroken": broken,
@@ -133,18 +140,33 @@ class StartRecords:
             "tenths": {
                 str(n): [self.book.tenths[n, True], self.book.tenths[n, False]] for n in tenths
             },
-            "open": [self._word(told) for told in words[:MOST_WORDS]],
+            "open": open_,
+            "leftOut": len(words) - len(open_),
+            "withoutCards": without_cards,
         }
         return self._json
 
     # --- parts ----------------------------------------------------------------------------
 
-    def _word(self, told: StartForecast) -> dict[str, Any]:
-        word = {"claim": told.claim, "at": told.at_ns, "sort": told.sort}
-        if told.chance_pct is not None:
-            word["chance"] = told.chance_pct
-        kept = self._kept.get(told.claim) if told.sort == PROMISE else None
-        return word if kept is None else {**word, "kept": _seats_of(kept)}
+    def _write_open(self, words: Sequence[StartForecast]) -> tuple[list[dict[str, Any]], int]:
+        """The forecasts, and of how many promises the cards did not fit into `MOST_OPEN_BYTES`."""
+        found = [_word(told) for told in words]
+        left = MOST_OPEN_BYTES - _measure(found)
+        without_cards = 0
+        for told, word in zip(words, found, strict=True):
+            kept = self._kept.get(told.claim) if told.sort == PROMISE else None
+            if kept is None:
+                continue
+            # A gang of thousands of cards may need more than all others together: the promises
+            # behind it are smaller, and are written.
+            seats = {"kept": _seats_of(kept)}
+            size = _measure(seats)
+            if size > left:
+                without_cards += 1
+                continue
+            left -= size
+            word.update(seats)
+        return found, without_cards
 
     def _began_ns(self, claim: str) -> int:
         """When it got its cards, by the ledger's clock; 0: it has none."""
@@ -171,6 +193,18 @@ class StartRecords:
             and uid not in cluster.pods
             and not any(pod.gang == claim for pod in cluster.pods.values())
         )
+
+
+def _word(told: StartForecast) -> dict[str, Any]:
+    word: dict[str, Any] = {"claim": told.claim, "at": told.at_ns, "sort": told.sort}
+    if told.chance_pct is not None:
+        word["chance"] = told.chance_pct
+    return word
+
+
+def _measure(found: Any) -> int:
+    """Bytes that the API server stores of it, with a comma behind."""
+    return len(json.dumps(found, separators=(",", ":")).encode()) + 1
 
 
 def _uid(claim: str) -> str:

@@ -39,11 +39,18 @@ def compute_partition_bytes(profile: str, cards: CardTable) -> Ints:
 
 
 def find_publishing_cards(shape: Shape, cards: CardTable) -> Bools:
-    """Return a mask of the cards that publish the shape's profile with the same compute."""
+    """Return a mask of the cards that publish the shape's profile with the same compute, and no
+    more memory than the shape allows.
+    """
     found = np.zeros(len(cards), dtype=np.bool_)
+    most = shape.partition_bytes
     for row, cut in cards.layouts.items():
         profile = find_profile(cut.profiles, shape.profile)
-        found[row] = profile is not None and profile.gpu_milli == shape.gpu_milli
+        found[row] = (
+            profile is not None
+            and profile.gpu_milli == shape.gpu_milli
+            and (most is None or profile.memory_bytes <= most)
+        )
     return found
 
 

@@ -26,12 +26,15 @@ def resolve_profiles(
         cards: The cards of the pool.
 
     Returns:
-        Several profiles if boards differ, none if the name is unknown.
+        Several profiles if boards differ, none if the name is unknown. Of equal name and compute
+        the one with the most memory.
     """
     found: dict[tuple[str, int], PartitionProfile] = {}
     for profiles in list_profile_sets(model, cards):
         for one in _match_name(name.lower(), profiles):
-            found.setdefault((one.name, one.gpu_milli), one)
+            known = found.get((one.name, one.gpu_milli))
+            if known is None or one.memory_bytes > known.memory_bytes:
+                found[one.name, one.gpu_milli] = one
     return tuple(found.values())
 
 

@@ -32,7 +32,10 @@ class ClaimColumns(NamedTuple):
 
 
 class QuotaColumns:
-    """The quotas of a plan as they are now; tenants are numbered in the order of the list."""
+    """The quotas of a plan as they are now; tenants are numbered in the order of the list.
+
+    Of a tenant that has left the pool no claim is asked about; its number stays in the list.
+    """
 
     def __init__(self, quotas: WorkingQuotas, tenants: Iterable[str]) -> None:
         tree = quotas.tree
@@ -45,6 +48,11 @@ class QuotaColumns:
             rooms = list[int | None]()
             firm_rooms = list[int | None]()
             for name in names:
+                if name not in tree.leaves:
+                    outranked.append(None)
+                    rooms.append(None)
+                    firm_rooms.append(None)
+                    continue
                 room = tree.get_room(name, resource)
                 outranked.append(tree.find_outranked_amount(name, resource))
                 rooms.append(room)

@@ -104,6 +104,15 @@ class DecayedUsage:
         meter = self._meters.get(tenant)
         return 0 if meter is None else round(self._compute_value(meter, max(at_s, meter.at_s)))
 
+    def drop_least(self, most: int, at_s: float) -> None:
+        """Drop the tenants with the least use by `at_s`, so that `most` without a rate are left."""
+        if len(self._meters) <= most:
+            return
+        idle = [name for name, meter in self._meters.items() if not meter.rate_micro]
+        idle.sort(key=lambda name: self.get_past_use(name, at_s))
+        for name in idle[: max(0, len(idle) - most)]:
+            del self._meters[name]
+
     def list_tenants(self) -> Iterable[str]:
         """Return the names of tenants with known use."""
         return self._meters.keys()

@@ -104,6 +104,15 @@ def describe_no_profile(shape: Shape, published: Sequence[str]) -> tuple[str, st
     return sentence, f"this pool's cards can be cut into {format_list(published)}"
 
 
+def describe_large_profile(shape: Shape, least_bytes: int) -> tuple[str, str]:
+    """Return what a partition has and the claim does not count, and a hint."""
+    sentence = (
+        f"a partition {shape.profile} has at least {format_mib(least_bytes)}; this claim counts"
+        f" {format_mib(shape.partition_bytes or 0)}"
+    )
+    return sentence, "make the pod anew: admission writes what a partition has"
+
+
 def describe_all_partitioned(shape: Shape, cards: int) -> tuple[str, str]:
     """Return what prevents a share or a whole card, and a hint."""
     are = (

@@ -17,6 +17,7 @@ from gpupool.model.claim import Rejection, RejectionReason
 from gpupool.scheduling.filtering.feasibility import CODE, FITS, ORDER, ClaimFit, list_model_vendors
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.filtering.isolation import list_offered_cards
+from gpupool.scheduling.filtering.partition_fit import compute_partition_bytes
 from gpupool.scheduling.mechanism_choice.pool_survey import describe_refusal, survey_cards
 from gpupool.scheduling.reasons import help_messages, messages, phrases
 from gpupool.scheduling.reasons.even_gang import find_even_gang
@@ -117,7 +118,11 @@ def _explain_no_card(
         published = dict[str, None]()
         for cut in free.cards.layouts.values():
             published.update((profile.name, None) for profile in cut.profiles)
-        sentence, hint = messages.describe_no_profile(fit.shape, tuple(published))
+        if fit.shape.partition_bytes is not None and fit.shape.profile in published:
+            size = compute_partition_bytes(fit.shape.profile, free.cards)
+            sentence, hint = messages.describe_large_profile(fit.shape, int(size[size > 0].min()))
+        else:
+            sentence, hint = messages.describe_no_profile(fit.shape, tuple(published))
         return _build_rejection(fit, free, RejectionReason.PROFILE, sentence, hint)
     in_partitions = int(np.count_nonzero(fit.wanted == CODE[RejectionReason.PARTITIONED]))
     if in_partitions > 0:

@@ -36,6 +36,9 @@ from gpupool.wire.network.promises import (
 )
 from gpupool.wire.network.zones import NetworkZoneReport
 
+#: Proxies in one report, at most. The agent leaves out the others and counts them.
+MOST_PROXIES = 4096
+
 
 class NetworkEngineWork(WireModel):
     """What an agent has to do about the engine on its machine."""
@@ -99,7 +102,7 @@ class NetworkEngineReport(WireModel):
     floating_ips: list[FloatingIpReport] = Field(
         default_factory=list, max_length=65536, description="of a machine that has the gateways now"
     )
-    proxies: list[ProxyReport] = Field(default_factory=list, max_length=4096)
+    proxies: list[ProxyReport] = Field(default_factory=list, max_length=MOST_PROXIES)
     relay_socket: str = Field("", max_length=200)
     missing_proxy: str = Field(
         "", max_length=80, description="the program that its machine lacks for load balancers"

@@ -305,11 +305,15 @@ class ProxyServerReport(WireModel):
     requests: int = 0
 
 
+#: Jobs in the report of one proxy, at most. The agent leaves out the others and counts them.
+MOST_SERVERS = 4096
+
+
 class ProxyReport(WireModel):
     """How a proxy is."""
 
     id: str = Field(max_length=16)
     state: Literal["ready", "failed"]
     reason: str = Field("", max_length=400)
-    servers: list[ProxyServerReport] = Field(default_factory=list, max_length=4096)
+    servers: list[ProxyServerReport] = Field(default_factory=list, max_length=MOST_SERVERS)
     is_serving: bool = Field(True, description="whether new connections go to it")

@@ -196,9 +196,13 @@ class LimitMeasurement(WireModel):
     measured_kbit: int
 
 
+#: Checks of one report, at most. The agent leaves out the others and counts them.
+MOST_CHECKS = 1000
+
+
 class NetworkVerificationReport(WireModel):
     """What an agent found."""
 
     id: str = Field(max_length=16)
-    checks: list[NetworkCheck] = Field(max_length=1000)
+    checks: list[NetworkCheck] = Field(max_length=MOST_CHECKS)
     measurements: list[LimitMeasurement] = Field(default_factory=list, max_length=1000)

@@ -15,6 +15,7 @@ from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.pod import Pod, read_pod
 from gpupool.scheduling import CardTable
+from gpupool.scheduling.engine.cycle import cycle
 from tests.support.cluster_caches import note_mig_node, note_node
 from tests.support.kube_builders import CREATED
 
@@ -72,6 +73,61 @@ def test_a_profile_that_was_edited_afterwards_makes_no_claim() -> None:
     read = read_stored(stored)
     assert read.asks == ()
     assert PodRejection.code in read.problem
+
+
+def write_by_hand(memory_bytes: int | None) -> dict[str, Any]:
+    """A pod in the normal form that counts so much memory for a partition of 16 GiB."""
+    facts = ClusterFacts(build_cards("H200"))
+    stored = decide_admission(ask_for({"nvidia.com/mig-1g.18gb": "1"}), "team", facts).pod
+    notes = stored["metadata"]["annotations"]
+    claim = json.loads(notes[names.CLAIM])
+    limits = stored["spec"]["containers"][0]["resources"]["limits"]
+    if memory_bytes is None:
+        del claim["containers"][0]["memory_bytes"], limits[names.MEMORY]
+    else:
+        claim["containers"][0]["memory_bytes"] = memory_bytes
+        limits[names.MEMORY] = str(memory_bytes)
+    notes[names.CLAIM] = json.dumps(claim)
+    return stored
+
+
+@pytest.mark.parametrize("memory_bytes", [None, 1, 16 * GIB - 1])
+def test_a_partition_that_counts_too_little_memory_is_refused(memory_bytes: int | None) -> None:
+    facts = ClusterFacts(build_cards("H200"))
+    with pytest.raises(PodRejection, match=r"1g\.18gb has 142 milli and 16384 MiB"):
+        decide_admission(write_by_hand(memory_bytes), "team", facts)
+    enough = write_by_hand(16 * GIB)
+    assert decide_admission(enough, "team", facts).pod == enough
+
+
+@pytest.mark.parametrize("memory_bytes", [None, 1, 16 * GIB - 1])
+def test_a_pod_past_the_webhook_gets_no_more_memory_than_it_counts(
+    memory_bytes: int | None,
+) -> None:
+    pool = ClusterCache()
+    note_mig_node(pool, "mig")
+    for uid, size in (("less", memory_bytes), ("same", 16 * GIB)):
+        made = write_by_hand(size)
+        made["metadata"] |= {
+            "name": uid,
+            "uid": uid,
+            "namespace": "team",
+            "resourceVersion": "1",
+            "creationTimestamp": CREATED,
+        }
+        pool.note_pod(uid, read_pod(made))
+    plan = cycle(pool.take_snapshot(), 0)
+    assert [one.job for one in plan.placements] == ["same/main"]
+    (rejection,) = plan.rejections.values()
+    assert rejection.sentence.startswith("a partition 1g.18gb has at least 16384 MiB")
+
+
+def test_a_profile_of_several_boards_is_counted_by_the_largest() -> None:
+    for models in (("H100", "A100-80G"), ("A100-80G", "H100")):
+        facts = ClusterFacts(build_cards(*models))
+        stored = decide_admission(ask_for({"nvidia.com/mig-1g.10gb": "1"}), "team", facts).pod
+        limits = stored["spec"]["containers"][0]["resources"]["limits"]
+        assert limits[names.MEMORY] == "9984Mi"
 
 
 def test_media_engines_are_a_profile_of_their_own() -> None:

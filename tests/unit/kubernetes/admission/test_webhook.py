@@ -111,3 +111,10 @@ def test_cards_count_once_every_kind_was_listed_and_follow_their_ledger() -> Non
     cards = webhook._read_cluster().cards
     assert cards is not None
     assert len(cards) == 4
+
+
+def test_ledger_of_a_restored_cluster_is_taken_though_its_generation_is_lower() -> None:
+    webhook = build_webhook(ScriptedApi({}))
+    webhook._note_ledger(gpu_node("n0", 2, version=900), False)
+    webhook._note_ledger(gpu_node("n0", 4, version=850), False)
+    assert len(webhook._pool.ledgers["n0"].cards) == 4

@@ -104,13 +104,27 @@ def test_member_that_names_other_cards_does_not_take_the_kept_seat(
     assert nodes_of(pool) == {"uid-w0": "n0", "uid-w1": "n1"}
 
 
+def asking_partition(profile: str, memory_bytes: int) -> dict[str, Any]:
+    return asking(1, MILLI, memory_bytes, profile=profile)
+
+
+def test_member_does_not_take_a_seat_with_more_memory_than_it_counts() -> None:
+    pool = ClusterCache()
+    note_mig_node(pool, "n0")
+    for name, memory_bytes in (("w0", 16 * GIB), ("w1", GIB)):
+        containers = {"main": asking_partition("1g.18gb", memory_bytes)}
+        note(pool, member(name, 2, containers=containers))
+        for _ in range(2):
+            write(pool)
+    assert holders(pool) == ["uid-w0"]
+
+
 def test_member_does_not_take_a_seat_of_another_partition() -> None:
     pool = ClusterCache()
     note_mig_node(pool, "n0")
-    ask = {"count": 1, "sharing": "fixed", "vendor": "nvidia"}
     (plain, media) = ("1g.18gb", "1g.18gb+me")
     for name, profile in (("w0", plain), ("w1", media)):
-        containers = {"main": {**ask, "gpu_milli": MILLI, "profile": profile}}
+        containers = {"main": asking_partition(profile, 16 * GIB)}
         note(pool, member(name, 2, containers=containers))
         for _ in range(2):
             write(pool)

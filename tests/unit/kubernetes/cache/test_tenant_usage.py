@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gpupool.base.units import GIB
+from gpupool.kubernetes.cache import tenant_usage
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.resources.gpu_node import Entry, GpuNode
 from gpupool.kubernetes.resources.node import NodeFacts
 from gpupool.kubernetes.resources.pod import read_pod
 from gpupool.kubernetes.resources.tenant import TenantSpec, build_tree
 from gpupool.model.allocation import Seat
+from gpupool.model.claim import Shape
 from gpupool.model.quota import ResourceAmount
+from gpupool.model.reservation import Reservation
 from gpupool.scheduling.engine.cycle import cycle
 from gpupool.scheduling.quota.usage_decay import HALF_LIFE_S
+from gpupool.scheduling.snapshot.claims import ClassKey
+from gpupool.scheduling.snapshot.plan import PlannedStart
 from tests.support.kube_builders import asking, gpu_node, node, pod, tenant
 
 NS = 10**9
@@ -125,3 +132,48 @@ def test_the_past_is_what_was_held_and_half_of_it_after_a_half_life() -> None:
     pool.note_ledger("n0", replace(known, entries=(), version=known.version + 1))
     pool.take_snapshot(200 * NS)
     assert abs(pool.take_snapshot((200 + HALF_LIFE_S) * NS).tenants["a"].past - used // 2) <= 1
+
+
+def release_all(pool: ClusterCache) -> None:
+    known = pool.ledgers["n0"]
+    pool.note_ledger("n0", replace(known, entries=(), version=known.version + 1))
+
+
+def test_a_namespace_whose_pods_are_gone_leaves_the_snapshot_and_keeps_its_past() -> None:
+    pool = pool_with()
+    hold(pool, "uid-x", "run-1", 0)
+    assert set(pool.take_snapshot(0).tenants) - set(TREE) == {"run-1"}
+    release_all(pool)
+    assert set(pool.take_snapshot(100 * NS).tenants) == set(TREE)
+    wait(pool, "again", "run-1")
+    snapshot = pool.take_snapshot(200 * NS)
+    assert snapshot.tenants["run-1"].held == ResourceAmount()
+    assert 0 < snapshot.tenants["run-1"].past < 100_000_000
+
+
+def test_past_usage_is_kept_of_the_namespaces_that_used_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tenant_usage, "MOST_PAST", 2)
+    pool = pool_with()
+    for number, seconds in enumerate((300, 5, 200, 10)):
+        pool.take_snapshot(number * 1000 * NS)
+        hold(pool, f"uid-{number}", f"run-{number}", 0)
+        pool.take_snapshot(number * 1000 * NS)
+        release_all(pool)
+        pool.take_snapshot((number * 1000 + seconds) * NS)
+    names = [f"run-{number}" for number in range(4)]
+    for name in names:
+        wait(pool, f"pod-of-{name}", name)
+    tenants = pool.take_snapshot(5000 * NS).tenants
+    assert [bool(tenants[name].past) for name in names] == [True, False, True, False]
+
+
+def test_tenants_of_reservations_and_promises_stay_in_the_snapshot() -> None:
+    pool = pool_with()
+    pool.reservations = (Reservation("r", "held-for", Shape(1000), 10 * NS, 20 * NS),)
+    key = ClassKey("promised", 0, Shape(1000))
+    pool.promises.by_class = {
+        key: PlannedStart(10, (0,), reserved=True, claim="a", firm=True, devices=("GPU-n0-0",))
+    }
+    assert set(pool.take_snapshot(0).tenants) - set(TREE) == {"held-for", "promised"}

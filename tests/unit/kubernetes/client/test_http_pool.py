@@ -79,3 +79,20 @@ def test_open_connection_to_a_closed_port_raises_the_last_error() -> None:
         address = ServerAddress(f"http://127.0.0.1:{unused.getsockname()[1]}", TLS)
         with pytest.raises(ConnectionRefusedError):
             asyncio.run(address.open_connection())
+
+
+def test_a_connection_asks_whether_a_silent_server_is_still_there() -> None:
+    """A watch may say nothing, and a machine that dies does not end its connections."""
+
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            wire = await ServerAddress(f"http://127.0.0.1:{port}", TLS).open_connection()
+            with wire.socket as made:
+                assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                idle = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+                between = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+                probes = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+                assert idle + between * probes == 60
+
+    asyncio.run(run())

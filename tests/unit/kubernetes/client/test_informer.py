@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import ApiServerRejection, ServiceUnavailable
+from gpupool.base.errors import ApiServerRejection, NotLoggedIn, ServiceUnavailable
 from gpupool.kubernetes.client.api import BUSY, ExpiredWatchError, KubeApi
 from gpupool.kubernetes.client.informer import ServerAway, watch_objects
 from tests.support.virtual_time import end_task, on_virtual_time
@@ -107,6 +107,31 @@ def test_lost_connection_to_a_server_that_stayed_lists_nothing() -> None:
     server.versions = [BUSY_NOW, 5]
     assert watch(server, lasting=False) == [("synced", False)]
     assert server.watched_from == ["5", "5"]
+
+
+def test_watches_that_end_at_once_are_not_begun_again_without_a_pause() -> None:
+    """As of a server that is about to end, or a proxy that holds no connection open."""
+    server = Server()
+    server.lists = [([build_object("a", 3)], "3")]
+    server.watches = [[] for _ in range(1000)]
+    watch(server)
+    assert 10 < len(server.watched_from) < 200
+
+
+def test_versions_that_expire_at_once_are_not_listed_again_without_a_pause() -> None:
+    server = Server()
+    server.lists = [([build_object("a", 3)], "3") for _ in range(1001)]
+    server.watches = [[ExpiredWatchError()] for _ in range(1000)]
+    watch(server)
+    assert 10 < server.listed < 200
+
+
+def test_a_watch_outlives_a_credential_that_is_missing_for_a_while() -> None:
+    server = Server()
+    server.lists = [([build_object("a", 3)], "3") for _ in range(2)]
+    server.watches = [[AWAY]]
+    server.versions = [NotLoggedIn("the program printed no credential")]
+    assert watch(server) == [("a", False), ("synced", False)] * 2
 
 
 @pytest.mark.parametrize(

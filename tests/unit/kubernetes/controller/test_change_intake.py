@@ -67,6 +67,28 @@ def test_ledger_of_a_known_version_is_not_read_again() -> None:
     assert intake.cluster.ledgers["n0"].mode.value == "whole", "it was known by an answer alone"
 
 
+def test_every_object_may_be_gone_by_its_name_alone() -> None:
+    """So a list tells of what was deleted while no watch was there."""
+    intake = Intake()
+    intake.intake.note_node(node("n0"), False)
+    intake.intake._note_listed_ledger(build_ledger(), False)
+    waiting = pod("a")
+    intake.intake.note_pod(waiting, False)
+    intake.intake.note_tenant(tenant("team"), False)
+    take = intake.intake
+    for name, note in {
+        "n0": take._note_listed_ledger,
+        "team": take.note_tenant,
+        "night": take.note_reservation,
+        NAME: take.note_settings,
+    }.items():
+        note({"metadata": {"name": name, "namespace": None, "uid": f"uid-{name}"}}, True)
+    take.note_node({"metadata": {"name": "n0", "namespace": None, "uid": "uid-n0"}}, True)
+    take.note_pod({"metadata": {"name": "a", "namespace": "default", "uid": "uid-a"}}, True)
+    assert (intake.cluster.ledgers, intake.cluster.hosts, intake.cluster.pods) == ({}, {}, {})
+    assert intake.controller.tenants.known == {}
+
+
 def test_card_that_failed_is_told_when_its_ledger_is_noted() -> None:
     intake = Intake()
     intake.intake.note_ledger(build_ledger(), False)

@@ -4,6 +4,7 @@ nothing counted twice."""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -12,14 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpupool.base.units import MIB
 from gpupool.kubernetes.client.api import KubeApi
 from gpupool.kubernetes.ledger import ledger
-from gpupool.kubernetes.ledger.billing_intervals import MOST_ENDED, plan_update
+from gpupool.kubernetes.ledger.billing_intervals import MOST_ENDED, is_overflowing, plan_update
+from gpupool.kubernetes.ledger.journal import build_page, read_page
 from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode
 from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.model.allocation import Seat
+from gpupool.model.partition import PartitionSlot
 from tests.support.ledger_entries import entry
 
 S = 10**9
@@ -177,3 +181,24 @@ def test_stretches_of_one_seat_meet_and_never_overlap(
     for spans in by_uid.values():
         assert all(start < end for start, end in spans)
         assert all(end <= start for (_, end), (start, _) in pairwise(sorted(spans)))
+
+
+def test_intervals_of_many_seats_go_to_the_journal_before_a_page_is_too_large() -> None:
+    """A ConfigMap takes 1 MiB, and a container may have every partition of a node."""
+    seats = []
+    for number in range(56):
+        slot = PartitionSlot(number // 8, 1, "1g.18gb")
+        uuid = f"GPU-{number % 8:08x}-0000-0000-0000-000000000000"
+        seats.append(Seat(uuid, 142, 16 << 30, slot))
+    node = GpuNode("n")
+    pages = list[str]()
+    for number in range(MOST_ENDED):
+        held = after(node, [replace(entry(f"u{number}"), seats=tuple(seats))], (2 * number + 1) * S)
+        then = plan_update(held, [], (2 * number + 2) * S)
+        if is_overflowing(then):
+            pages.append(json.dumps(build_page("n", "gpupool", held.ended)))
+            then = replace(then, ended=then.ended[len(held.ended) :])
+        node = replace(held, entries=(), ended=then.ended, ledger_ns=then.at_ns)
+    pages.append(json.dumps(build_page("n", "gpupool", node.ended)))
+    assert max(map(len, pages)) < MIB
+    assert sum(len(read_page(json.loads(page))[1]) for page in pages) == MOST_ENDED

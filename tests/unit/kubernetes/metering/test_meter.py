@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from gpupool.base.errors import ServiceUnavailable
 from gpupool.base.units import NANOS_PER_SECOND as NS
 from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.metering.meter import (
@@ -127,5 +128,38 @@ def test_node_that_is_gone_and_told_is_forgotten() -> None:
         meter._note(found, True)
         assert await meter._round()
         assert (meter._nodes, meter._told, meter._gone) == ({}, {}, set())
+
+    asyncio.run(run())
+
+
+def test_deletion_that_no_watch_has_seen_ends_what_was_known_of_the_ledger() -> None:
+    """A list after a break tells of it by name alone, and the server was away until then."""
+
+    async def run() -> None:
+        told: list[dict[str, Any]] = []
+        is_away = True
+
+        def server(method: str, path: str, said: dict[str, Any] | None) -> Any:
+            if is_away:
+                raise ServiceUnavailable("no answer")
+            if said is not None:
+                told.append(said)
+            return [] if method == "GET" else {"applied": True}
+
+        found = gpu_node("n0", version=7)
+        found["metadata"] |= {"creationTimestamp": CREATED, "uid": "uid-n0"}
+        over = ClosedInterval("u", "space", "a", "main", SEATS, "team", "", 3 * NS, 4 * NS)
+        found["spec"]["ended"] = [over.to_json()]
+        meter = Meter(MemoryApi(), "gpupool", server)
+        meter._note(found, False)
+        assert not await meter._round()
+        meter._note({"metadata": {"name": "n0", "namespace": None, "uid": "uid-n0"}}, True)
+        is_away = False
+        assert await meter._round()
+        (said,) = told
+        assert said["generation"] == found["metadata"]["generation"]
+        assert said["born_ns"] > 0
+        assert [one["ended_ns"] for one in said["ended"]] == [4 * NS]
+        assert said["held"] == []
 
     asyncio.run(run())

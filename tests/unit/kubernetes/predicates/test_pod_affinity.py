@@ -54,3 +54,13 @@ def test_the_first_of_a_herd_goes_anywhere_and_a_guest_waits_for_its_host(
     assert len(placed(pool)) == 1
     pool.predicates.around.note_pod(other("host", at="n3", app="herd"), False)
     assert set(placed(pool)) <= {"n2", "n3"}
+
+
+def test_a_pod_around_may_be_gone_by_its_name_alone(pool: ClusterCache) -> None:
+    """So a list tells of what was deleted while no watch was there."""
+    near = affinity("podAffinity", ZONE, "herd")
+    pool.predicates.around.note_pod(other("host", at="n3", app="herd"), False)
+    gone = {"metadata": {"name": "host", "namespace": "default", "uid": "uid-host"}}
+    pool.predicates.around.note_pod(gone, True)
+    note(pool, labelled(pod("guest", WHOLE, spec=near), "guest"))
+    assert placed(pool) == []

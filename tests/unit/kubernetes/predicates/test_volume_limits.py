@@ -113,6 +113,19 @@ def test_a_node_that_has_as_many_as_it_may_takes_no_pod_with_one_more(pool: Clus
     assert placed(pool) == ["uid-p"]
 
 
+def test_an_attachment_may_be_gone_by_its_name_alone(pool: ClusterCache) -> None:
+    """So a list tells of what was deleted while no watch was there."""
+    for name in ("a", "b"):
+        pool.predicates.volumes.attaching.note_attachment(attachment(name), False)
+    claim(pool, "new")
+    note(pool, asks("p", "new"))
+    assert placed(pool) == []
+    gone = {"metadata": {"name": attachment("a")["metadata"]["name"], "uid": "uid-a"}}
+    for _ in range(2):
+        pool.predicates.volumes.attaching.note_attachment(gone, True)
+    assert placed(pool) == ["uid-p"]
+
+
 def test_a_node_without_a_limit_takes_it(pool: ClusterCache) -> None:
     for name in ("a", "b"):
         pool.predicates.volumes.attaching.note_attachment(attachment(name, "n1"), False)

@@ -90,3 +90,11 @@ def test_a_limit_beyond_64_bits_limits_nothing() -> None:
 
 def _gpu(nominal: str) -> dict[str, dict[str, str]]:
     return {"gpu": {"nominal": nominal, "borrowing": "0"}}
+
+
+def test_limits_too_many_for_the_object_leave_every_pod_to_the_webhook() -> None:
+    wish = TenantSpec.from_json({"limits": {"gpu": {"nominal": "2", "borrowing": "0"}}})
+    few = build_tree({f"team-{number:05}": wish for number in range(1000)})
+    assert len(compute_limits([node("a", 4)], few)["limits"]) == 1000
+    many = build_tree({f"team-{number:05}": wish for number in range(20_000)})
+    assert compute_limits([node("a", 4)], many) == {"cards": [], "limits": {}}

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from datetime import datetime
 from typing import Any
 
 import pytest
 from prometheus_client.core import Metric
 
-from gpupool.base.units import GIB
+from gpupool.base.units import GIB, KIB
+from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.controller.controller import PoolController
 from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.manifests.crds import pool_settings
 from gpupool.kubernetes.resources.pool_settings import NAME, SETTINGS
 from gpupool.kubernetes.serving import starts
 from gpupool.kubernetes.status.settings import STARTS_SECONDS, empty
+from gpupool.kubernetes.status.start_records import StartRecords
 from gpupool.model.claim import Shape
 from gpupool.scheduling.snapshot.claims import ClassKey
-from gpupool.scheduling.snapshot.plan import PlannedStart
+from gpupool.scheduling.snapshot.plan import Plan, PlannedStart
 from gpupool.scheduling.timeline.start_records import (
     PROMISE,
     ForecastTally,
@@ -240,3 +243,45 @@ def test_a_start_on_a_card_that_went_is_no_promise_any_more() -> None:
         key: PlannedStart(10, (5,), reserved=True, claim="a", firm=True, devices=("GPU-gone",))
     }
     assert pool.take_snapshot().previous_starts == {}
+
+
+def promise(claim: str, cards: int, minutes: int) -> dict[ClassKey, PlannedStart]:
+    """The start of one claim with so many cards, as a plan has it."""
+    start = PlannedStart(
+        minutes * MINUTE_NS,
+        tuple(range(cards)),
+        reserved=True,
+        milli=(1000,) * cards,
+        sizes=(80 * GIB,) * cards,
+        claim=claim,
+        firm=True,
+        devices=tuple(f"GPU-{number:08x}-0000-0000-0000-000000000000" for number in range(cards)),
+    )
+    return {ClassKey(claim, 0, Shape(1000)): start}
+
+
+def test_promises_of_more_cards_than_an_object_takes_are_counted() -> None:
+    records = StartRecords(ClusterCache())
+    starts = promise("team/huge", 9000, 1)
+    for number in range(600):
+        starts |= promise(f"uid-{number}/main", 8, 2 + number)
+    records.note_plan(Plan(0, (), {}, starts=starts), 0)
+    found = records.to_json()
+    assert len(json.dumps(found)) < 600 * KIB
+    assert len(found["open"]) + found["leftOut"] == 601
+    huge, *others = found["open"]
+    assert (huge["claim"], "kept" in huge) == ("team/huge", False)
+    assert len(others) == 511
+    assert sum("kept" not in word for word in found["open"]) == found["withoutCards"] == 1
+    schema = pool_settings()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    check(found, schema["status"]["properties"]["starts"])
+
+
+def test_a_new_leader_continues_from_records_that_left_out_cards() -> None:
+    before = StartRecords(ClusterCache())
+    starts = promise("team/huge", 9000, 1) | promise("uid-a/main", 1, 2)
+    before.note_plan(Plan(0, (), {}, starts=starts), 0)
+    after = StartRecords(ClusterCache())
+    after.load(before.to_json(), ClusterCache().take_snapshot())
+    assert after.book.has_open_promise("team/huge")
+    assert after.book.has_open_promise("uid-a/main")

@@ -65,3 +65,13 @@ def test_the_larger_part_of_the_pool_counts() -> None:
     assert compute_dominant_micro(ResourceAmount(2000, 0), 8, 800) == 2 * MICRO_PER_CARD
     assert compute_dominant_micro(ResourceAmount(2000, 400), 8, 800) == 4 * MICRO_PER_CARD
     assert compute_dominant_micro(ResourceAmount(0, 5), 0, 0) == 0
+
+
+def test_the_least_used_tenants_are_dropped_unless_they_hold_cards() -> None:
+    usage = DecayedUsage(100)
+    usage.start({"little": 10.0, "much": 1000.0}, 0)
+    usage.set_rate("holds", MICRO_PER_CARD, 0)
+    usage.drop_least(2, 0)
+    assert set(usage.list_tenants()) == {"little", "much", "holds"}
+    usage.drop_least(1, 0)
+    assert set(usage.list_tenants()) == {"much", "holds"}

@@ -8,9 +8,11 @@ import pytest
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
+from gpupool.scheduling.engine.cycle import cycle
 from gpupool.scheduling.snapshot.claims import WaitingClass
 from gpupool.scheduling.snapshot.plan import PlannedStart
 from gpupool.scheduling.workspace.class_columns import (
+    FEWEST,
     ClassColumns,
 )
 from gpupool.scheduling.workspace.planning_state import PlanningState
@@ -18,6 +20,7 @@ from gpupool.scheduling.workspace.sleeping_classes import (
     SleepingClasses,
 )
 from tests.support.gang_builders import gang, role
+from tests.support.quota_builders import member
 from tests.support.scheduling_builders import snapshot
 from tests.support.sleeping_builders import POOL
 
@@ -93,3 +96,19 @@ def test_classes_with_a_promise_are_found_by_key_and_by_claim_where_they_moved()
     assert sleepers.list_promised_classes(before, ["a7", "b150"]) == [7, 150]
     few = replace(before, waiting=before.waiting[:9])
     assert sleepers.list_promised_classes(few, ["a7"]) == list(range(9))
+
+
+def test_a_plan_follows_a_queue_whose_tenant_has_left_the_pool() -> None:
+    """The board numbers tenants for as long as it lives, and quotas are those of each plan."""
+    many = tuple(
+        WaitingClass("nlp", 0, Shape(WHOLE, GIB + number), (f"j{number}",), 1, number)
+        for number in range(2 * FEWEST)
+    )
+    leaves = WaitingClass("run-1", 0, Shape(WHOLE, GIB), ("last",), 1, 0)
+    tenants = {"nlp": member(gpu=(1, 0))}
+    both = {**tenants, "run-1": member()}
+    board = PlanningState(snapshot(POOL))
+    first = replace(snapshot(POOL, *many, leaves), tenants=both)
+    then = replace(snapshot(POOL, *many), tenants=tenants)
+    assert len(cycle(first, 0, board=board).placements) == 2
+    assert cycle(then, 0, board=board) == cycle(then, 0)

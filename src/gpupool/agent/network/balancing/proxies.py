@@ -30,6 +30,7 @@ from gpupool.agent.network.balancing.proxy_drains import ProxyDrains
 from gpupool.agent.network.balancing.proxy_mover import read_serving
 from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.job_networks import JobNetworks
+from gpupool.agent.network.report_limits import make_proxy_report
 from gpupool.agent.network.respawn import make_respawning
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import write_durably
@@ -180,7 +181,7 @@ class Proxies:
             )
         except ProxyUnavailable as error:
             return ProxyReport(id=key, state="failed", reason=str(error)[:400])
-        return ProxyReport(id=key, state="ready", servers=servers)
+        return make_proxy_report(key, servers)
 
     def _count_requests(self, key: str, control: ProxyControl) -> list[ProxyServerReport]:
         """Read the servers of the current worker, with the counts of all workers so far."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.namespaces import JobNamespaces, name_interface
+from gpupool.agent.network.report_limits import fit_checks
 from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.agent.network.verification.balancers import check_balancers
 from gpupool.agent.network.verification.gateway_limits import check_gateway_limits
@@ -56,7 +57,8 @@ class NetworkVerifier:
         present = self._locate_all()
         jobs = [port for port in work.jobs if port.key in present]
         places = {port.key: present[port.key] for port in jobs}
-        checks += self._check_with_probes(work, jobs, places)
+        # The switch's database may be just starting again.
+        checks += _try("isolation", lambda: self._check_with_probes(work, jobs, places))
         checks += _try("dns", lambda: check_names(jobs, places))
         checks += _try("gateway", lambda: check_gateways(work.gateways))
 
@@ -68,7 +70,9 @@ class NetworkVerifier:
                 yield check
 
         checks += _try("limit", lambda: list(measure()))
-        return NetworkVerificationReport(id=work.id, checks=checks, measurements=measurements)
+        return NetworkVerificationReport(
+            id=work.id, checks=fit_checks(checks), measurements=measurements
+        )
 
     def _check_with_probes(
         self, work: NetworkVerificationWork, jobs: list[ProbePort], places: dict[str, Path]
