@@ -8042,6 +8042,11 @@ export interface components {
             currency: string;
             /** Rows */
             rows: components["schemas"]["IdleSavingOut"][];
+            /**
+             * Left Out
+             * @description newer steps that are in no row, because one report sums no more; null: not known
+             */
+            left_out?: number | null;
         };
         /**
          * IdleRoom

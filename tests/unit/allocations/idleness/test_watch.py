@@ -163,10 +163,27 @@ def test_a_dry_run_takes_nothing_and_counts_what_it_would_have(house: IdleHouse)
     ]
 
 
+def test_a_report_says_how_many_steps_it_leaves_out(
+    house: IdleHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.set_policy(mode="dry-run")
+    house.run_job()
+    begin_ns = house.time.wall_ns
+    for minutes, total in ((50, 50), (10, 60), (60, 120), (60, 180)):
+        house.idle_until("job", minutes, total)
+
+    def count(most: int) -> tuple[int, int | None]:
+        monkeypatch.setattr("gpupool.allocations.idleness.service.MOST_SPANS", most)
+        found = house.allocations.idleness.report(house.admin, begin_ns, house.time.wall_ns, None)
+        return sum(row.steps for row in found.rows), found.left_out
+
+    assert [count(most) for most in (3, 2, 1)] == [(2, 0), (2, 0), (1, 1)]
+
+
 def test_a_policy_that_turns_from_dry_run_to_on_warns_first(house: IdleHouse) -> None:
     house.set_policy(mode="dry-run")
     house.run_job()
-    for minutes, total in ((50, 50), (10, 60), (60, 120)):
+    for minutes, total in ((50, 50), (10, 60), (60, 120), (60, 180)):
         house.idle_until("job", minutes, total)
     house.set_policy()
     house.idle_until("job", 1, 121)
