@@ -53,11 +53,19 @@ class IdleHouse(House):
         running(self, name, milli, **more)
         self.sample(name, 0)
 
-    def sample(self, name: str, idle_minutes: float | None, launches: int = 1) -> None:
-        """Report that a job is idle for so long; None: it works."""
+    def sample(
+        self,
+        name: str,
+        idle_minutes: float | None,
+        launches: int = 1,
+        terminal_minutes: float | None = None,
+    ) -> None:
+        """Report that a job and its terminal are idle for so long; None: it works, has none."""
         idle = None if idle_minutes is None else int(idle_minutes * MINUTE * 1000)
+        rest = None if terminal_minutes is None else int(terminal_minutes * MINUTE * 1000)
         use = CardUse(uuid="GPU-node-1-0", launches=launches, gpu_nanoseconds=launches)
-        sample = JobSample(job=self.job(name).id, idle_milliseconds=idle, cards=[use])
+        job = self.job(name).id
+        sample = JobSample(job=job, idle_milliseconds=idle, terminal_milliseconds=rest, cards=[use])
         self.allocations.agents.apply_reports("node-1", ReportsIn(jobs=[sample]))
 
     def pass_minutes(self, minutes: float) -> None:

@@ -8042,6 +8042,11 @@ export interface components {
             currency: string;
             /** Rows */
             rows: components["schemas"]["IdleSavingOut"][];
+            /**
+             * Left Out
+             * @description newer steps that are in no row, because one report sums no more; null: not known
+             */
+            left_out?: number | null;
         };
         /**
          * IdleRoom
@@ -8734,6 +8739,11 @@ export interface components {
              * @description for how long none of its cards had work of it; null: it works, or has no fence
              */
             idle_milliseconds?: number | null;
+            /**
+             * Terminal Milliseconds
+             * @description since the last byte into or out of its terminal; null: it has none, or not known
+             */
+            terminal_milliseconds?: number | null;
             /** Cards */
             cards?: components["schemas"]["CardUse"][] | null;
             /** Processes */

@@ -128,15 +128,20 @@ class Reporter:
 
     def put_fault(self, fault: CardFaultIn) -> None:
         """Queue an XID, which is kept on disk until the server has it. Blocks for the disk."""
-        with self._news:
-            is_full = len(self._faults) >= MOST_WAITING
-        if is_full:
-            log.error("XID %d of card %s is dropped: too many wait", fault.xid, fault.uuid)
-            return
         self._journal.add(fault)
         with self._news:
             self._faults.append(fault)
             self._news.notify()
+        self._drop_old_faults()
+
+    def _drop_old_faults(self) -> None:
+        """Keep the newest XIDs alone, in the queue and on disk. Blocks for the disk."""
+        with self._news:
+            dropped = self._faults[:-MOST_WAITING]
+            self._faults = self._faults[-MOST_WAITING:]
+        if dropped:
+            log.error("the oldest XIDs are dropped, %d: too many wait", len(dropped))
+            self._journal.remove(dropped)
 
     def put_modes(self, reports: Sequence[ModeReport]) -> None:
         """Queue what became of switches; a new report replaces an older one of the same card."""
@@ -270,6 +275,8 @@ class Reporter:
             self._network = _join_reports(body.network, self._network)
             self._planes = self._planes or body.planes
             self._ready = self._ready or body.ready
+        self._drop_old_faults()
+        with self._news:
             pause = self._backoff.pause()
             outage = isinstance(error, GpupoolError)
             log.warning(

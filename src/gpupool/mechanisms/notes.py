@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 from gpupool.base.durable import make_directory_durably, open_replacement, write_durably
 from gpupool.base.errors import DamagedRecord, RequestRejection, StaleGeneration, StateNewer
+from gpupool.base.files.trees import remove_tree
 from gpupool.mechanisms.contract import PreparationStep
 
 #: Version of the note's format; a newer one is not read.
@@ -172,7 +172,7 @@ class NoteBook:
             return
         for entry in folder.iterdir():
             if entry.name != "note.json":
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+                remove_tree(entry) if entry.is_dir() else entry.unlink()
         (folder / "note.json").unlink(missing_ok=True)
         folder.rmdir()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
+from gpupool.terminal.context import print_notice
 from gpupool.terminal.language import (
     data_stream,
     find_error_title,
@@ -66,12 +67,14 @@ def print_list(
     fields: Callable[[], Sequence[str]] = tuple,
     empty: str = "",
     color: bool = False,
+    has_wide: bool = True,
 ) -> None:
     """Print rows in the wanted format.
 
     Args:
         fields: Names the CSV columns when there is no row to read them from.
         empty: What a table without rows says instead.
+        has_wide: Whether the command has `-o wide`, for what is said of columns that are left out.
     """
     if output in ("json", "yaml"):
         print_data(list(rows), output)
@@ -82,11 +85,18 @@ def print_list(
     else:
         shown = [column for column in columns if output == "wide" or not column.wide]
         limit = _find_width_limit(output)
+        left_out: list[str] = []
         if limit is not None and any(column.spare for column in shown):
+            every = [column.title for column in localize_columns(shown)]
             shown = drop_spare_columns(rows, shown, limit)
+            kept = {column.title for column in shown}
+            left_out = [title for title in every if title not in kept]
             # What is left may still be too wide: then the terminal wraps it, nothing is cut.
             limit = None
         sys.stdout.write(format_table(rows, shown, color=color, limit=limit) + "\n")
+        if left_out:
+            more = "-o wide shows all" if has_wide else "a wider terminal shows all"
+            print_notice(f"columns left out: {', '.join(left_out)}; {more}")
 
 
 def drop_spare_columns(
@@ -153,7 +163,7 @@ def format_table(
     color: bool = False,
     limit: int | None = None,
 ) -> str:
-    """Format aligned columns, two blanks apart; the last one is cut at `limit`."""
+    """Format aligned columns, two blanks apart; sentences in the last one are cut at `limit`."""
     columns = localize_columns(columns)
     titles = [column.title for column in columns]
     cells = []
@@ -198,7 +208,8 @@ def _format_line(
     used = 0
     for number, (text, column, size) in enumerate(zip(texts, columns, widths, strict=True)):
         last = number == len(columns) - 1
-        if last and limit is not None:
+        # An address, an id or a figure without its end says something else: prose alone is cut.
+        if last and limit is not None and " " in text and not column.right:
             text = shorten_text(text, max(8, limit - used))
         # Blanks are counted before painting: an escape sequence has no width on the screen.
         blanks = " " * (size - measure_width(text))

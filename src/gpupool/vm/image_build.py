@@ -20,6 +20,7 @@ from typing import Final
 
 from gpupool.base.errors import VmRejection
 from gpupool.base.files.kernel_files import read_kernel_lines
+from gpupool.base.files.trees import remove_tree
 from gpupool.base.units import format_mib
 from gpupool.model.vm import GIB
 from gpupool.vm import image_recipe
@@ -208,4 +209,4 @@ def _remove_tree(folder: Path) -> None:
                 hint=f"umount {line.split(' ')[4]}; rm -r {folder}",
             )
     if folder.exists():
-        shutil.rmtree(folder)
+        remove_tree(folder)

@@ -99,5 +99,11 @@ class JobSample(WireModel):
         le=BIG,
         description="for how long none of its cards had work of it; null: it works, or has no fence",
     )
+    terminal_milliseconds: int | None = Field(
+        None,
+        ge=0,
+        le=BIG,
+        description="since the last byte into or out of its terminal; null: it has none, or not known",
+    )
     cards: list[CardUse] | None = Field(None, max_length=16)
     processes: list[ProcessUse] = Field(default_factory=list, max_length=1024)

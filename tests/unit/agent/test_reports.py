@@ -227,3 +227,25 @@ def test_an_xid_is_told_again_by_the_next_agent_until_the_server_has_it(
     following.reporter.close()
     following.reporter.join(10)
     assert [body["faults"] for body in server.bodies] == [[fault.model_dump()]]
+
+
+def test_of_too_many_xids_the_newest_reach_the_server(
+    server: Server, telling: Telling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpupool.agent.reports.MOST_WAITING", 3)
+    folder = tmp_path / "faults"
+    server.gate.clear()
+    faults = [CardFaultIn(uuid="GPU-1", xid=79, at_ns=at_ns) for at_ns in range(1, 7)]
+    telling.reporter.put_fault(faults[0])
+    until(lambda: server.asked == 1)
+    for fault in faults[1:]:
+        telling.reporter.put_fault(fault)
+    # The first one is on its way.
+    assert sorted(int(path.name[0]) for path in folder.iterdir()) == [1, 4, 5, 6]
+    server.away.set()
+    server.gate.set()
+    until(lambda: sorted(int(path.name[0]) for path in folder.iterdir()) == [4, 5, 6])
+    server.away.clear()
+    until(lambda: not list(folder.iterdir()))
+    told = [fault["at_ns"] for body in server.bodies for fault in body["faults"]]
+    assert told == [4, 5, 6]

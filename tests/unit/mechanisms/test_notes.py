@@ -8,6 +8,7 @@ import pytest
 from gpupool.base.errors import StaleGeneration
 from gpupool.mechanisms.contract import PreparationStep
 from gpupool.mechanisms.notes import NoteBook, PreparationNote
+from tests.support.deep_trees import few_frames, make_deep_tree
 
 NOTE = PreparationNote(
     "mig", "al-1", 4, PreparationStep.PREPARING, before={"mode": "off"}, made={"size": 2}
@@ -59,4 +60,13 @@ def test_forgetting_takes_what_a_crash_left_behind(tmp_path: Path) -> None:
     (book.locate_folder("al-1") / "share").mkdir()
     book.remove_note("al-1")
     book.remove_note("al-1")
+    assert not book.locate_folder("al-1").exists()
+
+
+def test_a_deep_tree_of_the_tenant_does_not_keep_its_allocation(tmp_path: Path) -> None:
+    book = NoteBook(tmp_path)
+    book.begin_preparing(NOTE)
+    make_deep_tree(book.locate_folder("al-1") / "usage")
+    with few_frames():
+        book.remove_note("al-1")
     assert not book.locate_folder("al-1").exists()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from gpupool.base.errors import BadQuantity, RequestRejection
+from gpupool.cli.work.queue import COLUMNS as QUEUE
 from gpupool.terminal.output import (
     TableColumn,
     clean_text,
@@ -15,6 +17,7 @@ from gpupool.terminal.output import (
     format_table,
     measure_width,
     print_error,
+    print_list,
     shorten_text,
     write_csv,
 )
@@ -48,10 +51,17 @@ def test_columns_are_as_wide_as_they_need_and_unknown_is_two_dashes() -> None:
 
 def test_the_last_column_is_cut_at_the_terminals_edge() -> None:
     lines = format_table(
-        [{"name": "a", "size": 1, "note": "x" * 50}], COLUMNS, limit=25
+        [{"name": "a", "size": 1, "note": "xyz " * 12}], COLUMNS, limit=25
     ).splitlines()
-    assert lines[1] == "a        1  " + "x" * 12 + "…"
+    assert lines[1] == "a        1  xyz xyz xyz …"
     assert measure_width(lines[1]) == 25
+
+
+def test_an_id_or_a_figure_at_the_terminals_edge_is_whole() -> None:
+    address = "fd00::f816:3eff:fe12:3456"
+    row = {"name": "a", "size": "1234567.00 EUR", "note": address}
+    assert format_table([row], COLUMNS, limit=25).endswith(address)
+    assert format_table([row], COLUMNS[:2], limit=8).endswith("1234567.00 EUR")
 
 
 def test_colours_change_no_alignment() -> None:
@@ -122,3 +132,29 @@ def test_a_narrow_terminal_costs_columns_that_can_be_spared_and_never_the_reason
         62: ["NAME", "REASON"],
         20: ["NAME", "REASON"],
     }
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"),
+    [(100, ""), (60, "TENANT, SHARE, PRIORITY"), (40, "TENANT, SHARE, PRIORITY, WAITED")],
+)
+def test_a_narrow_terminal_says_which_columns_it_lacks(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    left_out: str,
+) -> None:
+    row = {"place": 1, "job": "train-with-a-name", "id": "j-0123456789", "tenant": "nlp"}
+    row |= {"user": "ann", "share": "0.30 GPU (30 %)", "priority": 0, "waited_seconds": 60}
+    row |= {"count": 1, "gang": None, "start": "in 5 min", "reason": "no room"}
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_list([row], QUEUE, "table")
+    shown = capsys.readouterr()
+    told = f"gpupool: columns left out: {left_out}; -o wide shows all\n"
+    assert shown.err == (told if left_out else "")
+    assert "train-with-a-name" in shown.out
+    assert "no room" in shown.out
+    print_list([row], QUEUE, "wide")
+    shown = capsys.readouterr()
+    assert ("nlp" in shown.out, shown.err) == (True, "")

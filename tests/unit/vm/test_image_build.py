@@ -21,6 +21,7 @@ from gpupool.base.errors import VmRejection
 from gpupool.vm import image_build
 from gpupool.vm.image_build import NEEDED_BYTES, build_image, check_build, remove_store
 from gpupool.vm.image_recipe import ImageRecipe
+from tests.support.deep_trees import few_frames, make_deep_tree
 
 #: Makes the directory that is its last word, with a boot loader in it.
 BOOTSTRAP = """#!/bin/sh
@@ -103,6 +104,14 @@ def test_what_a_killed_build_left_is_removed_and_a_running_one_is_not(
         assert [path.name for path in store.iterdir()] == [".build-running"]
     finally:
         os.close(running)
+
+
+def test_a_deep_tree_of_a_killed_build_is_removed(tmp_path: Path) -> None:
+    make_deep_tree(tmp_path / "images")
+    (tmp_path / "images" / "d").rename(tmp_path / "images" / ".build-killed")
+    with few_frames():
+        remove_store(tmp_path / "images")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupted_build_waits_for_its_program_and_leaves_nothing(

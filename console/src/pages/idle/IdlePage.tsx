@@ -211,6 +211,7 @@ function ReportPanel() {
   const found = useQuery({ queryKey: ['idle', 'report', SINCE], queryFn: () => getReport(SINCE) })
   const rows = found.data?.rows ?? []
   const currency = found.data?.currency ?? ''
+  const leftOut = found.data?.left_out ?? 0
   const columns: Column<IdleSaving>[] = [
     { title: t('tenant'), cell: (row) => <span className="strong word">{row.tenant}</span> },
     { title: t('act'), cell: (row) => t(`acts.${row.act}`) },
@@ -240,6 +241,7 @@ function ReportPanel() {
             rowKey={(row) => `${row.tenant} ${row.act} ${row.dry_run}`}
           />
         )}
+        {leftOut > 0 && <p className="small sub">{t('leftOut', { steps: formatNumber(leftOut) })}</p>}
       </Answer>
     </Panel>
   )

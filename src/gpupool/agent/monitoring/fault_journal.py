@@ -40,23 +40,43 @@ class FaultJournal:
     def remove(self, faults: Iterable[CardFaultIn]) -> None:
         """Forget XIDs that the server has. One that stays is reported again by the next agent."""
         for fault in faults:
-            try:
-                self._locate(fault).unlink(missing_ok=True)
-            except OSError as error:
-                log.warning("%s is not removed: %s", self._locate(fault), error)
+            _remove_file(self._locate(fault))
 
     def read(self) -> list[CardFaultIn]:
-        """Return what is left of an earlier agent, the oldest first."""
+        """Return what is left of an earlier agent, the oldest first.
+
+        Of more than `MOST_WAITING` the newest; the others are removed, as what cannot be read is.
+        """
+        paths = sorted(self._folder.glob("*.json"), key=_read_instant)
+        old = paths[:-MOST_WAITING]
+        if old:
+            log.error("the oldest XIDs are dropped, %d: too many wait", len(old))
+        # An agent that is killed while it writes leaves a file that has no name of its own yet.
+        for path in (*old, *self._folder.glob("*.new")):
+            _remove_file(path)
         found = []
-        for path in sorted(self._folder.glob("*.json"))[:MOST_WAITING]:
+        for path in paths[-MOST_WAITING:]:
             try:
                 found.append(CardFaultIn.model_validate_json(path.read_bytes()))
             except (OSError, ValidationError) as error:
                 log.warning("%s is dropped: it cannot be read: %s", path, error)
-                path.unlink(missing_ok=True)
+                _remove_file(path)
         return sorted(found, key=lambda fault: fault.at_ns)
 
     def _locate(self, fault: CardFaultIn) -> Path:
         # A uuid is the driver's text: it names no other folder.
         card = "".join(letter if letter.isalnum() else "-" for letter in fault.uuid)
         return self._folder / f"{fault.at_ns}-{fault.xid}-{card}.json"
+
+
+def _read_instant(path: Path) -> tuple[int, str]:
+    """Read when the XID of a file was; of a foreign file 0."""
+    at_ns = path.name.partition("-")[0]
+    return (int(at_ns) if at_ns.isdecimal() else 0, path.name)
+
+
+def _remove_file(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("%s is not removed: %s", path, error)

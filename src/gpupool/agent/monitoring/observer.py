@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gpupool.agent.monitoring.fence_counters import make_job_sample
 from gpupool.agent.monitoring.idle_clock import IdleClock
+from gpupool.agent.monitoring.terminal_use import measure_terminal_rest
 from gpupool.agent.monitoring.usage import TreeUsage, read_processes, sum_process_trees
 from gpupool.base.errors import GpupoolError, ProbeSuspended
 from gpupool.base.silence import mark_busy
@@ -139,7 +140,9 @@ class UsageObserver:
         for job, tree in ours.items():
             idle = self._idle_clock.measure(job, ledgers.get(job))
             sample = make_job_sample(job, tree, usages, ledgers.get(job))
-            samples.append(sample.model_copy(update={"idle_milliseconds": idle}))
+            rest = measure_terminal_rest(tree.terminal, self._wall_ns())
+            more = {"idle_milliseconds": idle, "terminal_milliseconds": rest}
+            samples.append(sample.model_copy(update=more))
         self._idle_clock.keep_only(ours)
         self._tell(devices, samples)
 

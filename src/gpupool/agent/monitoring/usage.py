@@ -25,6 +25,7 @@ class Process:
         own_ticks: Clock ticks of the process itself.
         reaped_ticks: Clock ticks of the children that it has reaped.
         start_ticks: Clock ticks from boot to its start; tells it from a later one with its pid.
+        terminal: Device number of its controlling terminal; 0: it has none.
     """
 
     pid: int
@@ -33,15 +34,21 @@ class Process:
     reaped_ticks: int
     resident_bytes: int
     start_ticks: int = 0
+    terminal: int = 0
 
 
 @dataclass(frozen=True)
 class TreeUsage:
-    """What the processes below a root use."""
+    """What the processes below a root use.
+
+    Attributes:
+        terminal: Controlling terminal of the first process below the root, as of `Process`.
+    """
 
     cpu_milliseconds: int
     resident_bytes: int
     pids: frozenset[int]
+    terminal: int = 0
 
 
 def read_processes(proc: Path = Path("/proc")) -> dict[int, Process]:
@@ -77,7 +84,11 @@ def _tree(
     members = [processes[pid] for pid in below]
     ticks = processes[root].reaped_ticks + sum(one.own_ticks + one.reaped_ticks for one in members)
     resident = sum(one.resident_bytes for one in members)
-    return TreeUsage(ticks * 1000 // _TICKS_PER_SECOND, resident, frozenset(below))
+    # The command alone: later ones may be of a container, whose terminals have the same numbers.
+    commands = [processes[pid] for pid in children.get(root, ())]
+    first = min(commands, key=lambda one: (one.start_ticks, one.pid), default=None)
+    terminal = 0 if first is None else first.terminal
+    return TreeUsage(ticks * 1000 // _TICKS_PER_SECOND, resident, frozenset(below), terminal)
 
 
 def _read(path: Path) -> Process | None:
@@ -90,4 +101,5 @@ def _read(path: Path) -> Process | None:
     own = int(fields[11]) + int(fields[12])
     reaped = int(fields[13]) + int(fields[14])
     resident = int(fields[21]) * _PAGE_BYTES
-    return Process(int(pid), int(fields[1]), own, reaped, resident, int(fields[19]))
+    parent = int(fields[1])
+    return Process(int(pid), parent, own, reaped, resident, int(fields[19]), int(fields[4]))

@@ -7,6 +7,7 @@ the end. No port is opened and nothing of the machine's own sshd is read. Needs 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -20,6 +21,7 @@ from typing import Any, Final
 from gpupool.agent.relay.child import start_child
 from gpupool.agent.relay.descendants import end_descendants
 from gpupool.agent.relay.entering import EntryFailure
+from gpupool.base.files.trees import remove_tree
 
 #: Debian, Red Hat and SUSE have it there; the PATH of users mostly lacks it.
 _DAEMONS: Final = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
@@ -79,7 +81,9 @@ class LoginSession:
         finally:
             if not self._has_cgroup:
                 end_descendants()
-            shutil.rmtree(self._directory, ignore_errors=True)
+            # The job's programs can write there; what is left goes with the run directory.
+            with contextlib.suppress(OSError):
+                remove_tree(self._directory)
 
     def _serve(self) -> None:
         sink = os.open(os.devnull, os.O_RDWR)

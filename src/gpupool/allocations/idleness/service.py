@@ -113,22 +113,28 @@ class IdleService:
                 idle_spans.c.start_ns < until_ns,
                 sa.or_(idle_spans.c.end_ns.is_(None), idle_spans.c.end_ns >= since_ns),
             )
-            .order_by(idle_spans.c.id)
-            .limit(MOST_SPANS)
         )
         if tenant is not None:
             query = query.where(tenants.c.name == tenant)
         groups = defaultdict[tuple[str, str, bool], list[Any]](list)
         with self._store.read() as connection:
             prices = SharePrices(read_price_lists(connection))
-            for row in connection.execute(query):
+            for row in connection.execute(query.order_by(idle_spans.c.id).limit(MOST_SPANS)):
                 groups[row.tenant, row.act, row.dry_run].append(row)
+            read = sum(map(len, groups.values()))
+            left_out = _count_rows(connection, query) - read if read == MOST_SPANS else 0
         rows = [
             _sum_spans(key, spans, prices, since_ns, until_ns)
             for key, spans in sorted(groups.items())
         ]
         currency = prices.find_currency(until_ns)
-        return IdleReportOut(since_ns=since_ns, until_ns=until_ns, currency=currency, rows=rows)
+        return IdleReportOut(
+            since_ns=since_ns,
+            until_ns=until_ns,
+            currency=currency,
+            rows=rows,
+            left_out=left_out,
+        )
 
     def _find_unit_view(self, connection: sa.Connection, row: Any) -> IdleJobOut:
         unit = _find_unit(connection, row)
@@ -164,6 +170,11 @@ def _find_unit(connection: sa.Connection, row: Any) -> IdleUnit:
             hint="gpupool idle list  shows the jobs that can",
         )
     return units[0]
+
+
+def _count_rows(connection: sa.Connection, query: sa.Select[Any]) -> int:
+    count = sa.select(sa.func.count()).select_from(query.subquery())
+    return int(connection.execute(count).scalar_one())
 
 
 def _sum_spans(

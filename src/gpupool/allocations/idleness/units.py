@@ -263,6 +263,10 @@ def measure_activity(
 ) -> UnitActivity:
     """Measure when a unit was active last, by its fences and its streams."""
     streams = [at for name in unit.names if (at := book.find(name)) is not None]
+    for name in unit.names:
+        terminal_ns = _find_terminal_use(samples.get(name), unit.state)
+        if terminal_ns is not None:
+            streams.append(terminal_ns)
     floor = _find_floor(unit, book)
     if unit.is_away:
         return _measure_away(unit, streams, floor, now_ns)
@@ -309,6 +313,17 @@ def _find_use(seen: LatestSample, now_ns: int) -> int | None:
         return seen.at_ns - sample.idle_milliseconds * NANOS_PER_MILLISECOND
     # Without a fence nothing is known; with one the job works at this moment.
     return None if sample.cards is None else seen.at_ns
+
+
+def _find_terminal_use(seen: LatestSample | None, state: IdleState | None) -> int | None:
+    """Find when bytes last went through a job's terminal; None: not known, or before its step."""
+    if seen is None or seen.sample.terminal_milliseconds is None:
+        return None
+    at_ns = seen.at_ns - seen.sample.terminal_milliseconds * NANOS_PER_MILLISECOND
+    if state is not None and state.act is not None and at_ns < (state.since_ns + state.at_ns) // 2:
+        # Of the bytes that the step counts from: how long a sample takes to come is never the same.
+        return None
+    return at_ns
 
 
 def _digest_counters(samples: Mapping[str, LatestSample], names: Iterable[str]) -> str:

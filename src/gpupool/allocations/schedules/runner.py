@@ -13,9 +13,9 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from gpupool.allocations.dependencies.standings import read_standing
 from gpupool.allocations.schedules.accounts import OwnerAccounts, find_account
 from gpupool.allocations.schedules.instants import CronRule
+from gpupool.allocations.schedules.last_runs import ScheduledRun, find_live_run
 from gpupool.allocations.schedules.rows import (
     IS_ACTIVE,
     SCHEDULE,
@@ -27,8 +27,7 @@ from gpupool.allocations.schedules.rows import (
 from gpupool.allocations.services.jobs import JobService
 from gpupool.allocations.services.keyed_jobs import KeyedJobs, describe_lost_right
 from gpupool.allocations.store.schedule_tables import schedules
-from gpupool.allocations.submission.dependency_targets import find_dependency
-from gpupool.base.errors import GpupoolError, NotFound, ServiceUnavailable, WrongState
+from gpupool.base.errors import GpupoolError, ServiceUnavailable, WrongState
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.base.units import NANOS_PER_SECOND, format_duration
@@ -141,13 +140,13 @@ class ScheduleRunner:
         known = self._keyed.find(row.user_id, key)
         principal = _make_owner(row)
         body = JobIn.model_validate({**row.body, "name": _name_job(row.name, due_ns)})
-        live = self._find_live_job(row, principal)
+        with self._store.read() as connection:
+            live = find_live_run(connection, row)
         if known is None and live is not None and row.overlap == "skip":
-            return ScheduleRunOut(
-                due_ns=due_ns, at_ns=now_ns, outcome="skipped", text=f"{live} has not ended"
-            )
+            text = f"{row.last_job} has not ended"
+            return ScheduleRunOut(due_ns=due_ns, at_ns=now_ns, outcome="skipped", text=text)
         if live is not None:
-            body.after.append(DependencyIn(job=live, condition="any"))
+            body.after.append(DependencyIn(job=live.public_id, condition="any"))
         try:
             job = known
             if job is None:
@@ -161,15 +160,16 @@ class ScheduleRunner:
                 due_ns=due_ns, at_ns=now_ns, outcome="refused", text=str(error)[:400]
             )
         text = ""
-        if live not in (None, job) and row.overlap == "replace":
+        if live is not None and job != row.last_job and row.overlap == "replace":
             # Behind the submission: one that is refused leaves the last job alone.
-            text = self._stop_last(str(live), principal)
+            text = self._stop_run(live)
         return ScheduleRunOut(due_ns=due_ns, at_ns=now_ns, outcome="submitted", job=job, text=text)
 
-    def _stop_last(self, live: str, principal: Principal) -> str:
-        """Stop the job of the last run; return why it goes on. Raises ServiceUnavailable."""
+    def _stop_run(self, run: ScheduledRun) -> str:
+        """Stop a run of the schedule; return why it goes on. Raises ServiceUnavailable."""
         try:
-            self._jobs.stop_job(live, principal, None)
+            # As its own user: a handover may have given the schedule to another one.
+            self._jobs.stop_job(run.stop_id, run.owner, None)
         except ServiceUnavailable:
             raise
         except WrongState:
@@ -177,19 +177,6 @@ class ScheduleRunner:
         except GpupoolError as error:
             return str(error)[:400]
         return ""
-
-    def _find_live_job(self, row: Row, principal: Principal) -> str | None:
-        """Find the job of the last run, if it has not ended."""
-        if row.last_job is None:
-            return None
-        asked = DependencyIn(job=row.last_job, condition="any")
-        with self._store.read() as connection:
-            try:
-                found = find_dependency(connection, row.tenant_id, asked, principal)
-            except NotFound:
-                return None
-            is_ended = read_standing(connection, found.target).is_ended
-        return None if is_ended else str(row.last_job)
 
     def _pause(self, row: Row, reason: str) -> None:
         logger.warning("schedule %s of tenant %s is paused: %s", row.name, row.tenant, reason)

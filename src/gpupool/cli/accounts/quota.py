@@ -201,7 +201,8 @@ def _show_tree(options: argparse.Namespace, context: CommandContext) -> int:
     if options.output != "table":
         print_data(tree, options.output)
         return 0
-    print_list(rows_of(tree["nodes"]), COLUMNS, "table", color=context.color)
+    rows = rows_of(tree["nodes"])
+    print_list(rows, COLUMNS, "table", color=context.color, has_wide=False)
     return 0
 
 

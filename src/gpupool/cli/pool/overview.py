@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     for title, rows, columns in parts:
         if rows:
             sys.stdout.write(f"\n{title}\n\n")
-            print_list(rows, columns, "table", color=context.color)
+            print_list(rows, columns, "table", color=context.color, has_wide=False)
     return 0
 
 

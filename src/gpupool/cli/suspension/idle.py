@@ -10,7 +10,7 @@ from typing import Any
 from gpupool.base.units import format_span, parse_duration
 from gpupool.cli.accounts.price import format_micro
 from gpupool.cli.suspension import idle_policy
-from gpupool.terminal.context import CommandContext
+from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.listing import describe_compute, describe_instant
 from gpupool.terminal.output import Row, TableColumn, format_pairs, print_data, print_list
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
@@ -113,6 +113,10 @@ def _show_report(options: argparse.Namespace, context: CommandContext) -> int:
     rows = [{**row, "currency": report["currency"]} for row in report["rows"]]
     empty = "no idle policy took or counted anything in this time"
     print_list(rows, REPORT_COLUMNS, options.output, empty=empty)
+    if report.get("left_out"):
+        print_notice(
+            f"newer steps left out: {report['left_out']}; for less time give --since and --until"
+        )
     return 0
 
 

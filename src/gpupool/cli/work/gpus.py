@@ -69,7 +69,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         _print_others(rows)
         _print_partitions(rows)
         _print_idle(capacity.get("idle", ()), {row["uuid"] for row in rows})
-        _print_placeable(capacity["models"], {row["model"] for row in rows})
+        _print_placeable(capacity["models"], {row["model"] for row in rows}, options.output)
         if yours:
             _print_for_caller(yours)
     if options.output == "wide":
@@ -185,12 +185,12 @@ def _print_for_caller(yours: Row) -> None:
         sys.stdout.write(f"\ntenant {clean_text(yours['tenant'])} {name}: {value}\n")
 
 
-def _print_placeable(rooms: Sequence[Row], models: set[str]) -> None:
+def _print_placeable(rooms: Sequence[Row], models: set[str], output: str) -> None:
     """Print what fits by model, of the whole pool, for every caller."""
     found = [room for room in rooms if room["model"] in models]
     if found:
         sys.stdout.write("\nwhat still fits in the pool:\n\n")
-        print_list(found, ROOMS, "table")
+        print_list(found, ROOMS, output)
     for room in found:
         # A server from before the field has no such card.
         if room.get("mps_cards"):

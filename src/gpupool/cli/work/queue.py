@@ -57,16 +57,17 @@ COLUMNS = (
     TableColumn("PLACE", lambda row: row["place"], right=True),
     TableColumn("JOB", _describe_job),
     TableColumn("ID", lambda row: row["id"], wide=True),
-    TableColumn("TENANT", lambda row: row["tenant"]),
+    TableColumn("TENANT", lambda row: row["tenant"], spare=4),
     TableColumn("USER", lambda row: row["user"], wide=True),
-    TableColumn("SHARE", lambda row: row["share"]),
-    TableColumn("PRIORITY", lambda row: row["priority"], right=True),
+    TableColumn("SHARE", lambda row: row["share"], spare=2),
+    TableColumn("PRIORITY", lambda row: row["priority"], right=True, spare=3),
     TableColumn(
         "WAITED",
         lambda row: (
             None if row["waited_seconds"] is None else format_duration(row["waited_seconds"])
         ),
         right=True,
+        spare=1,
     ),
     TableColumn("START", lambda row: row.get("start")),  # a server from before the field has none
     TableColumn("REASON", lambda row: row["reason"]),

@@ -70,3 +70,8 @@ class IdleReportOut(WireModel):
     until_ns: int
     currency: str
     rows: list[IdleSavingOut]
+    left_out: int | None = Field(
+        None,
+        ge=0,
+        description="newer steps that are in no row, because one report sums no more; null: not known",
+    )

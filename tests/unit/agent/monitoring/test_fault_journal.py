@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gpupool.agent.monitoring.fault_journal import FaultJournal
 from gpupool.wire.faults.incidents import CardFaultIn
 
@@ -30,3 +32,18 @@ def test_an_xid_that_cannot_be_written_or_removed_is_no_failure(tmp_path: Path) 
     journal.add(fault)
     assert journal.read() == []
     journal.remove([fault])
+
+
+def test_of_too_many_the_newest_are_read_and_the_others_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpupool.agent.monitoring.fault_journal.MOST_WAITING", 3)
+    journal = FaultJournal(tmp_path)
+    # The digits are no order: a machine without a clock begins in 1970.
+    instants = (9, 80, 700, 6000, 50_000)
+    for at_ns in instants:
+        journal.add(CardFaultIn(uuid="GPU-1", xid=79, at_ns=at_ns))
+    (tmp_path / "7-79-GPU-1.json.new").touch()
+    (tmp_path / "other.json").mkdir()
+    assert [fault.at_ns for fault in journal.read()] == [700, 6000, 50_000]
+    assert len(list(tmp_path.glob("*-*"))) == 3

@@ -27,6 +27,18 @@ def test_a_tree_counts_children_grandchildren_and_those_already_reaped() -> None
     assert found[10].pids == {11, 12}
 
 
+def test_the_terminal_of_a_tree_is_that_of_its_first_process() -> None:
+    known = {
+        10: Process(10, 1, 0, 0, 0, start_ticks=5, terminal=9),
+        12: Process(12, 10, 0, 0, 0, start_ticks=7),
+        13: Process(13, 12, 0, 0, 0, start_ticks=8, terminal=7),
+    }
+    assert sum_process_trees(known, [10])[10].terminal == 0
+    known[14] = Process(14, 10, 0, 0, 0, start_ticks=6, terminal=8)
+    assert sum_process_trees(known, [10, 14])[10].terminal == 8
+    assert sum_process_trees(known, [14])[14].terminal == 0
+
+
 def test_a_name_with_spaces_and_brackets_does_not_confuse_the_columns(tmp_path: Path) -> None:
     before, times, after = (
         ["S", "10", *"1234567890"[:9]],
@@ -40,7 +52,7 @@ def test_a_name_with_spaces_and_brackets_does_not_confuse_the_columns(tmp_path: 
     (tmp_path / "43").mkdir()  # gone before its file could be read
     (tmp_path / "self").mkdir()
     (process,) = read_processes(tmp_path).values()
-    assert process == Process(42, 10, 320, 10, 25 * os.sysconf("SC_PAGE_SIZE"), 100)
+    assert process == Process(42, 10, 320, 10, 25 * os.sysconf("SC_PAGE_SIZE"), 100, 3)
 
 
 def test_a_real_process_that_works_is_seen_working() -> None:

@@ -106,6 +106,26 @@ def test_a_stream_into_the_job_is_activity(house: IdleHouse) -> None:
     assert house.list_kinds() == ["warned", "warned"]
 
 
+def test_bytes_of_the_terminal_of_a_job_are_activity(house: IdleHouse) -> None:
+    house.set_policy()
+    house.run_job()
+
+    def pass_with_terminal(minutes: float, idle: float, rest: float) -> list[str]:
+        house.pass_minutes(minutes)
+        house.sample("job", idle, terminal_minutes=rest)
+        house.watch.look()
+        return house.list_kinds()
+
+    assert pass_with_terminal(50, 50, 0) == []
+    assert pass_with_terminal(50, 100, 50) == ["warned"]
+    # The same bytes: this sample has come a little later.
+    assert pass_with_terminal(1, 101, 50.99) == ["warned"]
+    assert house.read_state("job").state == "idle"
+    assert pass_with_terminal(9, 110, 59.99) == ["warned", "shrunk"]
+    assert pass_with_terminal(5, 115, 0.5) == ["warned", "shrunk", "returned"]
+    assert pass_with_terminal(49, 164, 49.5) == ["warned", "shrunk", "returned"]
+
+
 def test_a_server_that_starts_again_goes_on_where_the_ladder_was(house: IdleHouse) -> None:
     house.set_policy()
     house.run_job()
@@ -163,10 +183,27 @@ def test_a_dry_run_takes_nothing_and_counts_what_it_would_have(house: IdleHouse)
     ]
 
 
+def test_a_report_says_how_many_steps_it_leaves_out(
+    house: IdleHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.set_policy(mode="dry-run")
+    house.run_job()
+    begin_ns = house.time.wall_ns
+    for minutes, total in ((50, 50), (10, 60), (60, 120), (60, 180)):
+        house.idle_until("job", minutes, total)
+
+    def count(most: int) -> tuple[int, int | None]:
+        monkeypatch.setattr("gpupool.allocations.idleness.service.MOST_SPANS", most)
+        found = house.allocations.idleness.report(house.admin, begin_ns, house.time.wall_ns, None)
+        return sum(row.steps for row in found.rows), found.left_out
+
+    assert [count(most) for most in (3, 2, 1)] == [(2, 0), (2, 0), (1, 1)]
+
+
 def test_a_policy_that_turns_from_dry_run_to_on_warns_first(house: IdleHouse) -> None:
     house.set_policy(mode="dry-run")
     house.run_job()
-    for minutes, total in ((50, 50), (10, 60), (60, 120)):
+    for minutes, total in ((50, 50), (10, 60), (60, 120), (60, 180)):
         house.idle_until("job", minutes, total)
     house.set_policy()
     house.idle_until("job", 1, 121)
@@ -203,6 +240,21 @@ def test_a_job_that_agreed_is_suspended_and_stays_so_until_it_wakes(house: IdleH
     house.watch.look()
     assert used(house)[0][0] == 500
     assert house.list_kinds() == ["warned", "suspended", "returned"]
+
+
+def test_a_key_in_the_terminal_of_a_suspended_job_brings_it_back(house: IdleHouse) -> None:
+    house.set_policy(("warn", 50, None), ("suspend", 60, None))
+    house.run_job(idle_seconds=60, cpu_milli=1000, host_bytes=GIB)
+    house.idle_until("job", 50, 50)
+    house.idle_until("job", 10, 60)
+    house.report(work_of(house, "job"), "suspended", gpu_memory_bytes=GIB)
+    house.pass_minutes(10)
+    house.sample("job", 70, terminal_minutes=70)
+    house.watch.look()
+    assert house.list_kinds() == ["warned", "suspended"]
+    house.sample("job", 70, terminal_minutes=0)
+    seen = house.read_state("job")
+    assert (seen.last_ns or 0) >= house.time.wall_ns
 
 
 def test_a_job_that_cannot_be_suspended_goes_on_to_the_next_step(house: IdleHouse) -> None:

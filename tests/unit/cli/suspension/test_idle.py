@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,19 @@ def test_a_report_gives_hours_and_money_and_dashes_for_stops(
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["nlp", "shrink", "dry", "run", "2", "1", "1.50", "3.00", "EUR"]
     assert lines[2].split() == ["nlp", "stop", "done", "2", "1", "--", "--"]
+
+
+@pytest.mark.parametrize(("left_out", "notice"), [(7, True), (0, False), (None, False)])
+def test_a_report_that_is_not_whole_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], left_out: int | None, notice: bool
+) -> None:
+    row = {"tenant": "nlp", "act": "shrink", "dry_run": True, "steps": 2, "jobs": 1}
+    row |= {"card_milliseconds": 5_400_000, "cost_micro": None}
+    report = {"since_ns": 0, "until_ns": 1, "currency": "EUR", "rows": [row]}
+    report |= {"left_out": left_out}
+    type_words(tmp_path, report, "report")
+    told = "gpupool: newer steps left out: 7; for less time give --since and --until\n"
+    assert capsys.readouterr().err == (told if notice else "")
+    type_words(tmp_path, report, "report", "-o", "json")
+    shown = capsys.readouterr()
+    assert (json.loads(shown.out)["left_out"], shown.err) == (left_out, "")
