@@ -170,7 +170,7 @@ def exercise(
         assert response.status_code < 500, (operation.label, response.text)
         if response.status_code >= 400:
             kind = "text/html; charset=utf-8" if path in PAGES else "application/problem+json"
-            assert response.headers["content-type"] == [kind], operation.label
+            assert response.headers["content-type"] == [kind], (operation.label, response.text)
 
     given(case=operation.as_strategy())(send)()
     return statuses
