@@ -14,7 +14,6 @@ from typing import Final
 import sqlalchemy as sa
 
 from gpupool.allocations.dependencies.standings import read_standing
-from gpupool.allocations.schedules.accounts import OwnerAccounts, find_account
 from gpupool.allocations.schedules.instants import CronRule
 from gpupool.allocations.schedules.rows import (
     IS_ACTIVE,
@@ -26,6 +25,7 @@ from gpupool.allocations.schedules.rows import (
 )
 from gpupool.allocations.services.jobs import JobService
 from gpupool.allocations.services.keyed_jobs import KeyedJobs, describe_lost_right
+from gpupool.allocations.services.owner_accounts import OwnerAccounts
 from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.allocations.submission.dependency_targets import find_dependency
 from gpupool.base.errors import GpupoolError, NotFound, ServiceUnavailable, WrongState
@@ -52,9 +52,8 @@ class ScheduleRunner:
 
     def __init__(self, store: Store, tenancy: TenancyService, jobs: JobService) -> None:
         self._store = store
-        self._tenancy = tenancy
         self._jobs = jobs
-        self._keyed = KeyedJobs(store, jobs)
+        self._keyed = KeyedJobs(store, tenancy, jobs)
         self._looking = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
@@ -149,11 +148,8 @@ class ScheduleRunner:
         if live is not None:
             body.after.append(DependencyIn(job=live, condition="any"))
         try:
-            job = known
-            if job is None:
-                accounts = OwnerAccounts(principal, row.unix_uid, row.run_as_uid)
-                account = find_account(self._tenancy, row.run_as, accounts)
-                job = self._keyed.submit(key, body, principal, account)
+            owner = OwnerAccounts(principal, row.unix_uid, row.run_as_uid)
+            job = known or self._keyed.submit(key, body, owner, row.run_as)
         except ServiceUnavailable:
             raise
         except GpupoolError as error:
