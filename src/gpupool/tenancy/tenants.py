@@ -27,7 +27,7 @@ from gpupool.model.tenant import DEFAULT_PROJECT, DEFAULT_TENANT, Principal
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.quotas import check_tree, limits_out, read_branch, read_tree, write_branch
-from gpupool.tenancy.tables import projects, reservations_view, tenants, users
+from gpupool.tenancy.tables import networks_view, projects, reservations_view, tenants, users
 from gpupool.wire.common import Page
 from gpupool.wire.people import QuotaIn, QuotaOut, TenantOut
 
@@ -185,6 +185,14 @@ class TenantService:
                 f"tenant {row.name} still has {_count_noun(reserved, 'reservation')}",
                 hint=f"end them: gpupool reservation delete NAME --tenant {row.name}",
                 reservations=reserved,
+            )
+        # Else its rules, peerings and addresses would be those of the next tenant of its name.
+        mine = sa.select(sa.func.count()).where(networks_view.c.tenant_id == row.id)
+        if found := connection.execute(mine).scalar_one():
+            raise StillInUse(
+                f"tenant {row.name} still has {_count_noun(found, 'network')}",
+                hint=f"delete them: gpupool network delete NAME --tenant {row.name}",
+                networks=found,
             )
 
 
