@@ -162,7 +162,9 @@ def set_rules(pool: RunningApp, tenant: str, user: str) -> None:
     leaving = LeaverPolicyIn(tenant=tenant, act="stop")
     allocations.leaver_policies.put_policy(admin, leaving)
     services.network_quotas.set_quotas(admin, tenant, NetworkQuotaIn(networks=1))
-    services.bandwidth_limits.set_cap(admin, tenant, "port", BandwidthIn(in_kbit=1000, out_kbit=1000))
+    services.bandwidth_limits.set_cap(
+        admin, tenant, "port", BandwidthIn(in_kbit=1000, out_kbit=1000)
+    )
     services.planes.put_inventory(make_content())
     services.planes.demand_plane(admin, "roce", PlaneDemandIn(), tenant)
     services.planes.put_nodes(admin, PlaneNodesIn(nodes=["node-1"]), tenant)

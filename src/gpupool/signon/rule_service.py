@@ -19,7 +19,7 @@ from gpupool.signon.rules import (
 )
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.accounts import UnixAccounts
-from gpupool.tenancy.ended_owners import find_ended_tenants
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tables import tenants
 from gpupool.tenancy.tenants import find_project, find_tenant
 from gpupool.wire.signon import LoginExplainIn, LoginExplainOut, RuleIn, RulesIn, RulesOut

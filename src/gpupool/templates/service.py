@@ -26,7 +26,7 @@ from gpupool.templates.lookup import (
 from gpupool.templates.replica_use import ReplicaRendering, render_replica
 from gpupool.templates.tables import template_versions, templates
 from gpupool.templates.uses import render_use
-from gpupool.tenancy.ended_owners import find_ended_tenants
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.service import TenancyService
 from gpupool.tenancy.tables import users
 from gpupool.tenancy.tenants import find_tenant

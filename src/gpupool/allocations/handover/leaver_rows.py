@@ -11,7 +11,7 @@ from gpupool.allocations.handover.tables import IS_OPEN, leavers
 from gpupool.model.tenant import Principal
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
-from gpupool.tenancy.ended_owners import find_ended_owners
+from gpupool.tenancy.ending.owners import find_ended_owners
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.common import Page
 from gpupool.wire.leavers.policies import LeaverRowOut

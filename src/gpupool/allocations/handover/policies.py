@@ -15,7 +15,7 @@ from gpupool.signon.leaver_facts import LeaverChoice
 from gpupool.signon.tables import providers
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
-from gpupool.tenancy.ended_owners import find_ended_owners
+from gpupool.tenancy.ending.owners import find_ended_owners
 from gpupool.tenancy.tables import tenants, users
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.tenancy.users import find_user

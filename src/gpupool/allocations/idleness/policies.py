@@ -21,7 +21,7 @@ from gpupool.base.errors import BadOption, NoPermission, StaleGeneration, Unknow
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.tenancy.ended_owners import find_ended_tenants
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tables import projects, tenants
 from gpupool.tenancy.tenants import find_project, find_tenant
 from gpupool.wire.idleness.policies import IdlePolicyIn, IdlePolicyOut, IdleStepIn

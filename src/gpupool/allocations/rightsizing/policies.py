@@ -29,7 +29,7 @@ from gpupool.rightsizing.families import FamilyKey
 from gpupool.rightsizing.policy import AdviceBounds, AdviceMode, AdviceTarget, list_loosened
 from gpupool.rightsizing.policy_backtest import PolicyResult, run_policy_backtest
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.tenancy.ended_owners import find_ended_owners
+from gpupool.tenancy.ending.owners import find_ended_owners
 from gpupool.tenancy.tenants import find_project, find_tenant
 from gpupool.wire.rightsizing.policies import (
     AdvicePolicyIn,

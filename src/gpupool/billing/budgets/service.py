@@ -24,7 +24,7 @@ from gpupool.billing.periods import parse_zone
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
-from gpupool.tenancy.ended_owners import find_ended_owners
+from gpupool.tenancy.ending.owners import find_ended_owners
 from gpupool.tenancy.tables import users
 from gpupool.tenancy.tenants import find_project, find_tenant
 from gpupool.wire.billing.budgets import BudgetIn, BudgetOut, SpendingForecastOut, ThresholdOut

@@ -24,7 +24,7 @@ from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
 from gpupool.network.tables import networks
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.tenancy.ended_owners import find_ended_tenants
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.wire.network.promises import BandwidthIn, BandwidthLimitIn, BandwidthLimitsOut
 

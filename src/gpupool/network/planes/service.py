@@ -23,7 +23,7 @@ from gpupool.network.planes.reading import (
 from gpupool.network.planes.tables import plane_demands, plane_inventory, plane_nodes
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
-from gpupool.tenancy.ended_owners import find_ended_tenants
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tables import tenants
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.wire.network.planes import (

@@ -11,7 +11,7 @@ from gpupool.network.quotas.check import JOBS, KINDS, count_objects, read_quotas
 from gpupool.network.quotas.tables import network_quotas
 from gpupool.network.tables import networks
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.tenancy.ended_owners import find_ended_tenants
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.wire.network.quotas import NetworkQuotaIn, NetworkQuotaOut
 
