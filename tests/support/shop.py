@@ -15,6 +15,7 @@ from gpupool.serving.sights import ReplicaHealth, ServiceFacts, ServiceSight
 from gpupool.serving.tables import services
 from gpupool.store.tables import metadata
 from gpupool.templates.service import TemplateService
+from gpupool.wire.fleet import RunAs
 from gpupool.wire.serving.services import ServiceAdd, ServiceOut
 from gpupool.wire.submissions import JobIn
 from gpupool.workspaces.service import WorkspaceService
@@ -55,10 +56,16 @@ class Shop:
         )
         return self._serving
 
-    def add(self, name: str = "web", who: Principal | None = None, **rule: Any) -> ServiceOut:
+    def add(
+        self,
+        name: str = "web",
+        who: Principal | None = None,
+        run_as: RunAs | None = None,
+        **rule: Any,
+    ) -> ServiceOut:
         job = {**JOB, **rule.pop("job", {})}
         body = ServiceAdd.model_validate({"name": name, "job": job, "rule": rule})
-        return self.serving.add(body, who or self.house.admin, None)
+        return self.serving.add(body, who or self.house.admin, run_as)
 
     def get(self, name: str = "web") -> ServiceOut:
         return self.serving.get(name, self.house.admin)

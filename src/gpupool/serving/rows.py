@@ -43,6 +43,8 @@ SERVICE = (
         users.c.tenant_id.label("user_tenant_id"),
         users.c.disabled_ns,
         users.c.retired_ns,
+        users.c.unix_uid,
+        users.c.run_as_uid,
     )
     .join(tenants, tenants.c.id == services.c.tenant_id)
     .join(users, users.c.id == services.c.user_id)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.services.keyed_jobs import KeyedJobs
+from gpupool.allocations.services.owner_accounts import describe_account
 from gpupool.base.errors import (
     BadService,
     NameTaken,
@@ -80,7 +81,8 @@ class ServingService:
         self.broker = workspaces.broker
         self.note_activity = allocations.idleness.watch.activity.note
         store.commit_steps["services"] = delete_of_ended_users
-        self.steps = ServiceSteps(store, KeyedJobs(store, allocations.jobs), allocations.stops)
+        keyed = KeyedJobs(store, tenancy, allocations.jobs)
+        self.steps = ServiceSteps(store, keyed, allocations.stops)
         self.controller = ServiceController(
             store, self.steps, workspaces.broker, allocations.metering
         )
@@ -150,7 +152,7 @@ class ServingService:
                 rule=body.rule.model_dump(mode="json"),
                 port=port,
                 body=stored,
-                run_as=None if run_as is None else run_as.model_dump(mode="json"),
+                run_as=describe_account(write.connection, caller, run_as),
                 state="active",
                 reason="",
                 generation=1,

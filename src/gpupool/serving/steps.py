@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.ledger import stop_reasons
 from gpupool.allocations.services.keyed_jobs import KeyedJobs, describe_lost_right
+from gpupool.allocations.services.owner_accounts import OwnerAccounts
 from gpupool.allocations.stop import StopService
 from gpupool.allocations.store.tables import jobs
 from gpupool.base.errors import GpupoolError, ServiceUnavailable
@@ -240,7 +241,8 @@ class ServiceSteps:
 
     def _submit(self, service: Row, replica: Row, key: str) -> str:
         body = make_replica_job(service.body, service.name, replica.number, replica.port)
-        return self._keyed.submit(key, body, make_owner(service), service.run_as)
+        owner = OwnerAccounts(make_owner(service), service.unix_uid, service.run_as_uid)
+        return self._keyed.submit(key, body, owner, service.run_as)
 
     def _note_refusal(self, service: Row, reason: str) -> None:
         with self._store.write() as write:

@@ -6,6 +6,7 @@ disabling of a person without rights, is committed with it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,8 @@ from gpupool.tenancy.tenants import LiveJobs
 from gpupool.tenancy.token_tree import end_foreign_tokens, end_tokens
 from gpupool.tenancy.user_names import free_person_name
 from gpupool.tenancy.users import PEOPLE, insert_user, keep_an_admin, select_users
+
+logger = logging.getLogger(__name__)
 
 Row = sa.Row[Any]
 
@@ -88,7 +91,7 @@ def admit_person(
     if known is None and _is_deactivated(write, person):
         return _make_deactivated(person.name[:80])
     rule = chosen[1]
-    account = find_rule_account(facts.accounts, rule, person)
+    account = _find_account(write, facts, rule, person)
     if known is None:
         known = _join_person(write, rule, account, person)
     user = write.execute(sa.select(users).where(users.c.id == known.user_id)).one()
@@ -183,6 +186,40 @@ def _join_person(
         created_ns=write.now_ns,
     )
     return write.execute(sa.select(tables.identities).where(tables.identities.c.id == key)).one()
+
+
+def _find_account(
+    write: WriteTransaction, facts: AdmissionFacts, rule: SignonRule, person: ExternalPerson
+) -> UnixIdentity | None:
+    """Find the Unix account of a person; None: it has none, or a former person of its name has it.
+
+    A provider gives names again. Until an admin makes the account the new person's, that would run
+    jobs with the former person's files.
+    """
+    account = find_rule_account(facts.accounts, rule, person)
+    # An account of another name is shared by all persons of a rule, or of a claim as `team`.
+    if account is None or account.name != person.name:
+        return account
+    bound = sa.or_(users.c.unix_uid == account.uid, users.c.run_as_uid == account.uid)
+    query = sa.select(users.c.name, users.c.unix_uid, tables.identities.c.subject)
+    query = query.join_from(users, tables.identities).where(
+        tables.identities.c.provider == person.provider,
+        tables.identities.c.issuer == person.issuer,
+        bound,
+    )
+    found = write.execute(query).all()
+    if any(row.subject == person.subject and row.unix_uid == account.uid for row in found):
+        return account
+    others = [row.name for row in found if row.subject != person.subject]
+    if others:
+        logger.warning(
+            "%s gets no Unix account by its login: %s is that of %s, another person of %s",
+            person.name,
+            account.name,
+            others[0],
+            person.provider,
+        )
+    return None if others else account
 
 
 def _find_same_person(write: WriteTransaction, account: UnixIdentity | None) -> int | None:

@@ -19,6 +19,7 @@ from gpupool.signon.rules import (
 )
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.accounts import UnixAccounts
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tables import tenants
 from gpupool.tenancy.tenants import find_project, find_tenant
 from gpupool.wire.signon import LoginExplainIn, LoginExplainOut, RuleIn, RulesIn, RulesOut
@@ -30,6 +31,7 @@ class RuleService:
     def __init__(self, store: Store, accounts: UnixAccounts) -> None:
         self._store = store
         self._accounts = accounts
+        store.commit_steps["rules of sign-on"] = _delete_of_ended_tenants
 
     def get_rules(self) -> tuple[RulesOut, int]:
         """Return the rules and their generation."""
@@ -112,6 +114,19 @@ class RuleService:
     def _describe_account(self, rule: SignonRule, person: ExternalPerson) -> str | None:
         account = find_rule_account(self._accounts, rule, person)
         return None if account is None else account.name
+
+
+def _delete_of_ended_tenants(write: WriteTransaction) -> None:
+    """Delete the rules that give rights in tenants that end in this transaction. Idempotent."""
+    ended = find_ended_tenants(write)
+    if not ended:
+        return
+    gone = write.execute(tables.rules.delete().where(tables.rules.c.tenant_id.in_(ended)))
+    if gone.rowcount:
+        _write_generation(write, _read_generation(write.connection))
+        count = sa.select(sa.func.count()).select_from(tables.rules)
+        data = {"rules": write.execute(count).scalar_one()}
+        write.event("signon.rules_changed", "rules", data=data)
 
 
 def find_rule_account(

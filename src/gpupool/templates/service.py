@@ -26,6 +26,7 @@ from gpupool.templates.lookup import (
 from gpupool.templates.replica_use import ReplicaRendering, render_replica
 from gpupool.templates.tables import template_versions, templates
 from gpupool.templates.uses import render_use
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.service import TenancyService
 from gpupool.tenancy.tables import users
 from gpupool.tenancy.tenants import find_tenant
@@ -52,6 +53,7 @@ class TemplateService:
     def __init__(self, store: Store, tenancy: TenancyService) -> None:
         self._store = store
         self._tenancy = tenancy
+        store.commit_steps["templates"] = _delete_of_ended_tenants
 
     def list_all(self, caller: Principal) -> list[TemplateRow]:
         """List the templates that the caller may see, disabled ones too."""
@@ -220,6 +222,19 @@ class TemplateService:
         write.execute(templates.update().where(templates.c.id == row_id).values(**values))
         data = {"version": document.version}
         _note_change(write, "added", caller, owner_id, document.name, data)
+
+
+def _delete_of_ended_tenants(write: WriteTransaction) -> None:
+    """Delete the templates of tenants that end in this transaction. Idempotent."""
+    ended = find_ended_tenants(write)
+    if not ended:
+        return
+    query = sa.select(templates.c.id).where(templates.c.tenant_id.in_(ended))
+    ids = write.execute(query).scalars().all()
+    if ids:
+        write.execute(template_versions.delete().where(template_versions.c.template_id.in_(ids)))
+        write.execute(templates.delete().where(templates.c.id.in_(ids)))
+        write.announce("templates")
 
 
 def _read_user_names(connection: sa.Connection, template: Template) -> dict[int, str]:

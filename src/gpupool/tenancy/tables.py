@@ -155,6 +155,9 @@ tokens = sa.Table(
     ),
 )
 
+# `network` keeps the networks; a tenant that has one is not deleted.
+networks_view = sa.table("networks", sa.column("tenant_id", sa.Integer))
+
 # `allocations` keeps the reservations; a tenant that has one is not deleted.
 reservations_view = sa.table(
     "reservations",

@@ -15,19 +15,18 @@ import sqlalchemy as sa
 from gpupool.base.errors import (
     NameTaken,
     StaleGeneration,
-    StillInUse,
     UnknownProject,
     UnknownTenant,
     WrongState,
 )
 from gpupool.base.ids import check_name
 from gpupool.model.quota import Quota, QuotaBranch, ResourceAmount
-from gpupool.model.reservation import ReservationState
 from gpupool.model.tenant import DEFAULT_PROJECT, DEFAULT_TENANT, Principal
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
+from gpupool.tenancy.ending.tenant_use import TenantUse, refuse_while_used
 from gpupool.tenancy.quotas import check_tree, limits_out, read_branch, read_tree, write_branch
-from gpupool.tenancy.tables import projects, reservations_view, tenants, users
+from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.common import Page
 from gpupool.wire.people import QuotaIn, QuotaOut, TenantOut
 
@@ -103,7 +102,9 @@ class TenantService:
                     "the default tenant takes callers that are not users yet and cannot be deleted",
                     hint=f"give it nothing instead: gpupool quota set {name} --gpus 0",
                 )
-            self._refuse_while_used(write.connection, row, write.now_ns)
+            jobs = self._live_jobs(write.connection, row.id, None)
+            people = _count_users(write.connection, [row.id]).get(row.id, 0)
+            refuse_while_used(write.connection, row, TenantUse(jobs, people), write.now_ns)
             changes = {"retired_ns": write.now_ns, "generation": row.generation + 1}
             write.execute(tenants.update().where(tenants.c.id == row.id).values(**changes))
             write.event("tenant.deleted", name, tenant_id=row.id)
@@ -165,44 +166,6 @@ class TenantService:
             out = _tenants_out(write.connection, [row])[0]
             write.answer(201, out.model_dump(mode="json"))
         return out
-
-    def _refuse_while_used(self, connection: sa.Connection, row: Row, now_ns: int) -> None:
-        jobs = self._live_jobs(connection, row.id, None)
-        people = _count_users(connection, [row.id]).get(row.id, 0)
-        held = row.held_milli or row.held_memory_bytes
-        if jobs or people or held:
-            raise StillInUse(
-                f"tenant {row.name} still has {_count_noun(jobs, 'live job')} and "
-                f"{_count_noun(people, 'user')}",
-                hint=f"stop its jobs and move or delete its users: gpupool ps --tenant {row.name}; "
-                "gpupool user list",
-                jobs=jobs,
-                users=people,
-                held_milli=row.held_milli,
-            )
-        if reserved := _count_reservations(connection, row.id, now_ns):
-            raise StillInUse(
-                f"tenant {row.name} still has {_count_noun(reserved, 'reservation')}",
-                hint=f"end them: gpupool reservation delete NAME --tenant {row.name}",
-                reservations=reserved,
-            )
-
-
-def _count_reservations(connection: sa.Connection, tenant_id: int, now_ns: int) -> int:
-    """Count the tenant's reservations that are not over, also by time."""
-    r = reservations_view.c
-    repeats = (r.until_ns - 1 - r.start_ns) // r.every_ns
-    last_ns = r.end_ns + sa.case((r.every_ns.is_(None), 0), else_=repeats * r.every_ns)
-    query = sa.select(sa.func.count()).where(
-        r.tenant_id == tenant_id,
-        r.state != ReservationState.ENDED,
-        sa.or_(last_ns.is_(None), last_ns > now_ns),
-    )
-    return int(connection.execute(query).scalar_one())
-
-
-def _count_noun(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def find_tenant(

@@ -122,3 +122,14 @@ def test_a_gateway_asks_the_engine_for_an_uplink_and_is_ready_with_it(house: Net
     work = house.allocations.agents.read_work("node-1", 0).network
     assert work is not None
     assert not work.uplink
+
+
+def test_a_tenant_with_a_network_is_not_deleted(house: NetworkHouse) -> None:
+    house.tenancy.tenants.create(house.admin, "acme", None)
+    subnets = [SubnetIn(name="default", cidr="10.0.0.0/24")]
+    body = NetworkIn(name="lab", subnets=subnets, tenant="acme")
+    house.allocations.networks.create_network(house.admin, body)
+    with pytest.raises(StillInUse, match="tenant acme still has 1 network"):
+        house.tenancy.tenants.delete(house.admin, "acme")
+    house.allocations.networks.delete_network(house.admin, "lab", "acme")
+    house.tenancy.tenants.delete(house.admin, "acme")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpupool.base.errors import NotLoggedIn, SignonRefused
@@ -224,3 +226,50 @@ def test_the_next_user_of_a_name_gets_a_login_of_its_own(door: Door) -> None:
     door.tenancy.delete_user(door.owner, "alice")
     next_alice = door.user("alice", unix_user="alice")
     assert door.bearer(door.log_in("alice", subject="next").token).user_id == next_alice.user_id
+
+
+@pytest.mark.parametrize("end", ["stays", "disabled", "deleted", "renamed"])
+def test_the_next_person_of_a_name_does_not_run_as_the_former_ones_account(
+    door: Door, end: str
+) -> None:
+    door.rule(None, run_as="{preferred_username}")
+    assert read_uid(door, "alice", "sub-alice") == 1001
+    if end == "disabled":
+        door.tenancy.users.change(door.owner, "alice", UserPatch(disabled=True))
+    elif end == "deleted":
+        door.tenancy.delete_user(door.owner, "alice")
+    elif end == "renamed":
+        assert read_uid(door, "bob", "sub-alice") == 1002
+    assert read_uid(door, "alice", "sub-next") is None
+    if end == "stays":
+        assert read_uid(door, "alice", "sub-alice") == 1001
+
+
+def test_an_admin_gives_the_next_person_of_a_name_its_account(door: Door) -> None:
+    door.rule(None, run_as="{preferred_username}")
+    door.log_in("alice")
+    door.tenancy.delete_user(door.owner, "alice")
+    assert door.log_in("alice", subject="sub-next").user == "alice-2"
+    door.tenancy.users.change(door.owner, "alice-2", UserPatch(run_as="alice"))
+    assert read_uid(door, "alice", "sub-next") == 1001
+
+
+def test_persons_share_an_account_that_has_another_name(door: Door) -> None:
+    door.rule(None, run_as="{team}")
+    for name in ("carol", "dave"):
+        claims = {"preferred_username": name, "team": "bob"}
+        assert door.bearer(door.log_in(name, claims=claims).token).unix is not None
+
+
+def test_one_person_of_two_providers_has_one_account(door: Door) -> None:
+    door.rule(None, run_as="{preferred_username}")
+    assert read_uid(door, "alice", "sub-alice") == 1001
+    other = replace(door.person("alice"), provider="staff", issuer="ldaps://staff")
+    token = door.signon.sessions.open_token(other).token
+    assert door.bearer(token).unix is not None
+
+
+def read_uid(door: Door, name: str, subject: str) -> int | None:
+    """Read what jobs of a person run as after a login."""
+    unix = door.bearer(door.log_in(name, subject=subject).token).unix
+    return None if unix is None else unix.uid

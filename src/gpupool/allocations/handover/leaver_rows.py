@@ -11,6 +11,7 @@ from gpupool.allocations.handover.tables import IS_OPEN, leavers
 from gpupool.model.tenant import Principal
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
+from gpupool.tenancy.ending.owners import find_ended_owners
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.common import Page
 from gpupool.wire.leavers.policies import LeaverRowOut
@@ -82,6 +83,21 @@ def note_leaver(write: WriteTransaction, row: Row, note: str) -> None:
     """Note what is left; the row stays open."""
     if _update(write, row, {"note": note[:400]}) is not None:
         write.event("leaver.waits", row.user, tenant_id=row.tenant_id, data={"note": note})
+
+
+def forget_former_users(write: WriteTransaction) -> None:
+    """Settle open rows of users that this transaction brings back, and forget former heirs.
+
+    Idempotent. Another person may have the name: its jobs are no leaver's, and it gets none.
+    """
+    ended = find_ended_owners(write)
+    if not ended.users:
+        return
+    revived = ended.select_revived()
+    for row in write.execute(LEAVER.where(IS_OPEN, leavers.c.user_id.in_(revived))).all():
+        close_leaver(write, row, f"{row.user} was deleted")
+    former = sa.and_(IS_OPEN, leavers.c.heir_id.in_(revived))
+    write.execute(leavers.update().where(former).values(heir_id=None))
 
 
 def _update(write: WriteTransaction, row: Row, values: Mapping[str, Any]) -> Row | None:

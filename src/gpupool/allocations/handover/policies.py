@@ -13,8 +13,9 @@ from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Permission, Principal
 from gpupool.signon.leaver_facts import LeaverChoice
 from gpupool.signon.tables import providers
-from gpupool.store.database import Store
+from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
+from gpupool.tenancy.ending.owners import find_ended_owners
 from gpupool.tenancy.tables import tenants, users
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.tenancy.users import find_user
@@ -34,6 +35,7 @@ class LeaverPolicyService:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        store.commit_steps["leaver policies"] = _forget_ended_owners
 
     def list_policies(self, caller: Principal) -> list[LeaverPolicyOut]:
         """List the policies: those of tenants behind those of any tenant."""
@@ -145,6 +147,21 @@ def find_policy(
     if row.keep_seconds is not None:
         until_ns = now_ns + row.keep_seconds * NANOS_PER_SECOND
     return LeaverChoice(row.act, until_ns, row.heir, not row.by_tenant)
+
+
+def _forget_ended_owners(write: WriteTransaction) -> None:
+    """Delete the policies of tenants that end in this transaction, and forget former heirs.
+
+    Idempotent. An heir that was deleted stays named until another person may have its name; the
+    leavers of a policy without an heir wait for an admin.
+    """
+    ended = find_ended_owners(write)
+    if not ended:
+        return
+    p = leaver_policies.c
+    write.execute(leaver_policies.delete().where(p.tenant_id.in_(ended.tenants)))
+    former = p.heir_id.in_(ended.select_revived())
+    write.execute(leaver_policies.update().where(former).values(heir_id=None))
 
 
 def _choose_tenant(caller: Principal, tenant: str | None) -> str | None:

@@ -15,7 +15,7 @@ from gpupool.allocations.handover.writing import (
     HandoverParties,
     write_handover,
 )
-from gpupool.allocations.schedules.accounts import OwnerAccounts, find_account
+from gpupool.allocations.services.owner_accounts import OwnerAccounts, find_account
 from gpupool.allocations.submission.queue_limits import PendingGate
 from gpupool.base.errors import BadOption, HandoverRefused, NotFound, NoUnixUser
 from gpupool.base.units import NANOS_PER_SECOND

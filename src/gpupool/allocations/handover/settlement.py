@@ -19,6 +19,7 @@ from gpupool.allocations.handover.leaver_rows import (
     TOPIC,
     close_leaver,
     count_handed,
+    forget_former_users,
     note_leaver,
 )
 from gpupool.allocations.handover.policies import check_choice, find_policy
@@ -58,6 +59,7 @@ class LeaverSettlement:
         self._wake = threading.Event()
         self._closing = False
         self._thread = SupervisedThread("leavers", self._run)
+        store.commit_steps["leavers"] = forget_former_users
         store.notifier.add_listener(self._listen)
 
     def start(self) -> None:
@@ -167,7 +169,8 @@ class LeaverSettlement:
             owner = connection.execute(sa.select(users).where(users.c.id == row.user_id)).one()
         if heir is None or heir.tenant_id != row.tenant_id:
             lacks = "has left" if heir is None else f"is not of the tenant {row.tenant}"
-            self._note(row, f"{row.heir} {lacks}: gpupool user handover {row.user} --to USER")
+            named = row.heir or "its new owner"
+            self._note(row, f"{named} {lacks}: gpupool user handover {row.user} --to USER")
             return
         # A tenant's admin passes on only what the heir may run itself: it could name itself.
         plan = self._handovers.plan_units(owner, heir, takes_accounts=row.by_pool)

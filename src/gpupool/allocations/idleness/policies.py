@@ -21,6 +21,7 @@ from gpupool.base.errors import BadOption, NoPermission, StaleGeneration, Unknow
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tables import projects, tenants
 from gpupool.tenancy.tenants import find_project, find_tenant
 from gpupool.wire.idleness.policies import IdlePolicyIn, IdlePolicyOut, IdleStepIn
@@ -38,6 +39,7 @@ class IdlePolicyService:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        store.commit_steps["idle policies"] = _delete_of_ended_tenants
 
     def list_all(self, caller: Principal) -> list[IdlePolicyOut]:
         """List the policies that the caller may see: the pool's, and those of the own tenant."""
@@ -92,11 +94,24 @@ class IdlePolicyService:
                     f"idle policy {policy.id} was set by an admin of the pool",
                     hint="a tenant's admin may only tighten it:  gpupool idle policy set --help",
                 )
-            write.execute(idle_policies.delete().where(idle_policies.c.id == policy.row_id))
-            data = {"scope": describe_scope(policy)}
-            write.event("idle.policy-removed", policy.id, tenant_id=policy.tenant_id, data=data)
-            write.announce(TOPIC)
+            _delete_policy(write, policy)
             write.answer(204, None)
+
+
+def _delete_policy(write: WriteTransaction, policy: IdlePolicy) -> None:
+    write.execute(idle_policies.delete().where(idle_policies.c.id == policy.row_id))
+    data = {"scope": describe_scope(policy)}
+    write.event("idle.policy-removed", policy.id, tenant_id=policy.tenant_id, data=data)
+    write.announce(TOPIC)
+
+
+def _delete_of_ended_tenants(write: WriteTransaction) -> None:
+    """Delete the policies of tenants that end in this transaction. Idempotent."""
+    ended = find_ended_tenants(write)
+    if not ended:
+        return
+    for policy in read_policies(write.connection, idle_policies.c.tenant_id.in_(ended)):
+        _delete_policy(write, policy)
 
 
 def read_policies(

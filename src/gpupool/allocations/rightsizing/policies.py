@@ -14,7 +14,7 @@ from gpupool.allocations.rightsizing.policy_rows import (
     read_policies,
 )
 from gpupool.allocations.rightsizing.reading import read_families
-from gpupool.allocations.store.advice_tables import advice_policies
+from gpupool.allocations.store.advice_tables import advice_pauses, advice_policies
 from gpupool.allocations.store.tables import jobs
 from gpupool.base.errors import BadOption, NoPermission
 from gpupool.base.errors.people import (
@@ -29,6 +29,7 @@ from gpupool.rightsizing.families import FamilyKey
 from gpupool.rightsizing.policy import AdviceBounds, AdviceMode, AdviceTarget, list_loosened
 from gpupool.rightsizing.policy_backtest import PolicyResult, run_policy_backtest
 from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.ending.owners import find_ended_owners
 from gpupool.tenancy.tenants import find_project, find_tenant
 from gpupool.wire.rightsizing.policies import (
     AdvicePolicyIn,
@@ -47,6 +48,7 @@ class AdvicePolicyService:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        store.commit_steps["advice policies"] = _delete_of_ended_owners
 
     def list_all(self, caller: Principal) -> list[AdvicePolicyOut]:
         """List the policies that the caller may see: the pool's, and those of the own tenant."""
@@ -92,10 +94,7 @@ class AdvicePolicyService:
                     f"advice policy {policy.id} was set by an admin of the pool",
                     hint="a tenant's admin may only tighten it: gpupool advise policy-set --help",
                 )
-            write.execute(advice_policies.delete().where(advice_policies.c.id == policy.row_id))
-            data = {"scope": _describe_policy_scope(policy)}
-            write.event("advice.policy-removed", policy.id, tenant_id=policy.tenant_id, data=data)
-            write.announce(TOPIC)
+            _delete_policy(write, policy)
             write.answer(204, None)
 
     def try_policy(
@@ -124,6 +123,24 @@ class AdvicePolicyService:
         runs = [family.runs for key, family in found.items() if policy.covers(key) and family.runs]
         scope = describe_scope(body.tenant, body.project, body.families)
         return _describe_trial(run_policy_backtest(runs, bounds), scope, since_ns, now_ns)
+
+
+def _delete_policy(write: WriteTransaction, policy: AdvicePolicy) -> None:
+    write.execute(advice_policies.delete().where(advice_policies.c.id == policy.row_id))
+    data = {"scope": _describe_policy_scope(policy)}
+    write.event("advice.policy-removed", policy.id, tenant_id=policy.tenant_id, data=data)
+    write.announce(TOPIC)
+
+
+def _delete_of_ended_owners(write: WriteTransaction) -> None:
+    """Delete policies and pauses of tenants and users that end in this transaction. Idempotent."""
+    ended = find_ended_owners(write)
+    if not ended:
+        return
+    theirs = ended.match(advice_pauses.c.tenant_id, advice_pauses.c.user_id)
+    write.execute(advice_pauses.delete().where(theirs))
+    for policy in read_policies(write.connection, advice_policies.c.tenant_id.in_(ended.tenants)):
+        _delete_policy(write, policy)
 
 
 def build_bounds(body: AdvicePolicyIn) -> AdviceBounds:

@@ -13,7 +13,6 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from gpupool.allocations.schedules.accounts import OwnerAccounts, find_account
 from gpupool.allocations.schedules.instants import CronRule
 from gpupool.allocations.schedules.last_runs import ScheduledRun, find_live_run
 from gpupool.allocations.schedules.rows import (
@@ -26,6 +25,7 @@ from gpupool.allocations.schedules.rows import (
 )
 from gpupool.allocations.services.jobs import JobService
 from gpupool.allocations.services.keyed_jobs import KeyedJobs, describe_lost_right
+from gpupool.allocations.services.owner_accounts import OwnerAccounts
 from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.base.errors import GpupoolError, ServiceUnavailable, WrongState
 from gpupool.base.silence import mark_busy
@@ -51,9 +51,8 @@ class ScheduleRunner:
 
     def __init__(self, store: Store, tenancy: TenancyService, jobs: JobService) -> None:
         self._store = store
-        self._tenancy = tenancy
         self._jobs = jobs
-        self._keyed = KeyedJobs(store, jobs)
+        self._keyed = KeyedJobs(store, tenancy, jobs)
         self._looking = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
@@ -148,11 +147,8 @@ class ScheduleRunner:
         if live is not None:
             body.after.append(DependencyIn(job=live.public_id, condition="any"))
         try:
-            job = known
-            if job is None:
-                accounts = OwnerAccounts(principal, row.unix_uid, row.run_as_uid)
-                account = find_account(self._tenancy, row.run_as, accounts)
-                job = self._keyed.submit(key, body, principal, account)
+            owner = OwnerAccounts(principal, row.unix_uid, row.run_as_uid)
+            job = known or self._keyed.submit(key, body, owner, row.run_as)
         except ServiceUnavailable:
             raise
         except GpupoolError as error:

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gpupool.allocations.schedules.accounts import describe_account
 from gpupool.allocations.schedules.instants import CronRule
 from gpupool.allocations.schedules.rows import (
     SCHEDULE,
@@ -25,6 +24,7 @@ from gpupool.allocations.schedules.rows import (
 from gpupool.allocations.schedules.runner import ScheduleRunner
 from gpupool.allocations.services.jobs import JobService
 from gpupool.allocations.services.keyed_jobs import describe_lost_right
+from gpupool.allocations.services.owner_accounts import describe_account
 from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.base.errors import (
     BadSchedule,

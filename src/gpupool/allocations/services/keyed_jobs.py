@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.allocations.services.jobs import JobService
-from gpupool.model.tenant import PERMISSIONS, Permission, Principal, UserRole
+from gpupool.allocations.services.owner_accounts import OwnerAccounts, find_account
+from gpupool.model.tenant import PERMISSIONS, Permission, UserRole
 from gpupool.store import idempotency
 from gpupool.store.database import Store
+from gpupool.tenancy.service import TenancyService
 from gpupool.wire.fleet import RunAs
 from gpupool.wire.submissions import JobIn
 
@@ -18,8 +21,9 @@ from gpupool.wire.submissions import JobIn
 class KeyedJobs:
     """Submits jobs and finds what an earlier server has submitted. Thread-safe."""
 
-    def __init__(self, store: Store, jobs: JobService) -> None:
+    def __init__(self, store: Store, tenancy: TenancyService, jobs: JobService) -> None:
         self._store = store
+        self._tenancy = tenancy
         self._jobs = jobs
 
     def find(self, user_id: int, key: str) -> str | None:
@@ -33,23 +37,27 @@ class KeyedJobs:
         return str(body["array"] or body["first"]["id"])
 
     def submit(
-        self, key: str, body: JobIn, principal: Principal, run_as: dict[str, object] | None
+        self, key: str, body: JobIn, owner: OwnerAccounts, run_as: Mapping[str, Any] | None
     ) -> str:
         """Submit a job, unless the key has one already; return its id, or the array's name.
 
         Args:
             key: Unique for the owner.
             body: The request.
-            principal: The owner.
-            run_as: The local user that starts the command, as JSON; None for the agent's own.
+            owner: The owner, and its accounts of now.
+            run_as: The local user that starts the command, as `describe_account` wrote it; None for
+                the agent's own.
 
         Raises:
+            NoUnixUser: The owner has no account any more.
             GpupoolError: The rejection with its numbers. Nothing is written then.
         """
+        principal = owner.owner
         known = self.find(principal.user_id, key)
         if known is not None:
             return known
-        account = None if run_as is None else RunAs.model_validate(run_as)
+        found = find_account(self._tenancy, run_as, owner)
+        account = None if found is None else RunAs.model_validate(found)
         token = idempotency.current.set(_make_request(principal.user_id, key))
         try:
             submitted = self._jobs.submit_job(body, principal, account)

@@ -24,6 +24,7 @@ from gpupool.billing.periods import parse_zone
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
+from gpupool.tenancy.ending.owners import find_ended_owners
 from gpupool.tenancy.tables import users
 from gpupool.tenancy.tenants import find_project, find_tenant
 from gpupool.wire.billing.budgets import BudgetIn, BudgetOut, SpendingForecastOut, ThresholdOut
@@ -40,6 +41,7 @@ class BudgetService:
     def __init__(self, store: Store, charging: ChargeService) -> None:
         self._store = store
         self._charging = charging
+        store.commit_steps["budgets"] = _delete_of_ended_owners
 
     def list_all(self, caller: Principal) -> list[BudgetOut]:
         """List the budgets that the caller may see, by tenant, project and user."""
@@ -111,13 +113,26 @@ class BudgetService:
     def delete(self, caller: Principal, budget_id: str) -> None:
         """Delete a budget: nothing is held by it any more. Raises UnknownBudget."""
         with self._store.write() as write:
-            budget = _find(write.connection, caller, budget_id)
-            ours = budget_crossings.c.budget_id == budget.row_id
-            write.execute(budget_crossings.delete().where(ours))
-            write.execute(budgets.delete().where(budgets.c.id == budget.row_id))
-            write.event("budget.deleted", budget.id, tenant_id=budget.owner.tenant_id)
-            write.announce(TOPIC)
+            _delete_budget(write, _find(write.connection, caller, budget_id))
             write.answer(204, None)
+
+
+def _delete_budget(write: WriteTransaction, budget: Budget) -> None:
+    ours = budget_crossings.c.budget_id == budget.row_id
+    write.execute(budget_crossings.delete().where(ours))
+    write.execute(budgets.delete().where(budgets.c.id == budget.row_id))
+    write.event("budget.deleted", budget.id, tenant_id=budget.owner.tenant_id)
+    write.announce(TOPIC)
+
+
+def _delete_of_ended_owners(write: WriteTransaction) -> None:
+    """Delete the budgets of tenants and users that end in this transaction. Idempotent."""
+    ended = find_ended_owners(write)
+    if not ended:
+        return
+    theirs = ended.match(budgets.c.tenant_id, budgets.c.user_id)
+    for budget in read_budgets(write.connection, theirs):
+        _delete_budget(write, budget)
 
 
 def _match_caller(caller: Principal) -> sa.ColumnElement[bool]:

@@ -24,6 +24,7 @@ from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
 from gpupool.network.tables import networks
 from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.wire.network.promises import BandwidthIn, BandwidthLimitIn, BandwidthLimitsOut
 
@@ -37,6 +38,7 @@ class BandwidthLimitService:
     def __init__(self, store: Store, find_network: FindNetwork) -> None:
         self._store = store
         self._find_network = find_network
+        store.commit_steps["bandwidth caps"] = _delete_of_ended_tenants
 
     def list_limits(
         self, caller: Principal, name: str, tenant: str | None = None
@@ -162,12 +164,25 @@ class BandwidthLimitService:
                 )
             data = {"subject": subject, "in_kbit": wanted.in_kbit, "out_kbit": wanted.out_kbit}
             write.event("network.cap_set", owner.name, tenant_id=owner.id, data=data)
-            renew_machines(write)
-            query = sa.select(networks.c.id).where(networks.c.tenant_id == owner.id)
-            write.announce(*(("network", key) for key in write.execute(query).scalars()))
+            _renew_networks(write, owner.id)
             out = make_bandwidth_in(wanted)
             write.answer(200, out.model_dump(mode="json"))
         return out
+
+
+def _renew_networks(write: WriteTransaction, tenant_id: int) -> None:
+    """Let agents enforce other caps in the networks of a tenant."""
+    renew_machines(write)
+    query = sa.select(networks.c.id).where(networks.c.tenant_id == tenant_id)
+    write.announce(*(("network", key) for key in write.execute(query).scalars()))
+
+
+def _delete_of_ended_tenants(write: WriteTransaction) -> None:
+    """Delete the caps of tenants that end in this transaction. Idempotent."""
+    for tenant_id in find_ended_tenants(write):
+        ours = bandwidth_caps.c.tenant_id == tenant_id
+        if write.execute(bandwidth_caps.delete().where(ours)).rowcount:
+            _renew_networks(write, tenant_id)
 
 
 def make_target(job: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -23,6 +23,7 @@ from gpupool.network.planes.reading import (
 from gpupool.network.planes.tables import plane_demands, plane_inventory, plane_nodes
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tables import tenants
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.wire.network.planes import (
@@ -41,6 +42,7 @@ class PlaneService:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        store.commit_steps["planes"] = _delete_of_ended_tenants
 
     def get_inventory(self) -> PlaneInventoryOut:
         """Return what an admin loaded, with what is wrong with nodes."""
@@ -212,8 +214,21 @@ def _refuse_unknown(tenant: str, plane: str) -> UnknownPlane:
 def _forget_retired(write: WriteTransaction) -> None:
     """Delete demands of tenants that were deleted, so that their numbers and nodes are free."""
     retired = sa.select(tenants.c.id).where(tenants.c.retired_ns.is_not(None))
+    _delete_demands(write, retired)
+
+
+def _delete_of_ended_tenants(write: WriteTransaction) -> None:
+    """Delete the demands of tenants that end in this transaction. Idempotent."""
+    ended = find_ended_tenants(write)
+    if ended and _delete_demands(write, ended):
+        write.announce("fleet")
+
+
+def _delete_demands(write: WriteTransaction, owners: Sequence[int] | sa.Select[tuple[int]]) -> int:
+    deleted = 0
     for table in (plane_demands, plane_nodes):
-        write.execute(table.delete().where(table.c.tenant_id.in_(retired)))
+        deleted += write.execute(table.delete().where(table.c.tenant_id.in_(owners))).rowcount
+    return deleted
 
 
 def _require_inventory(plane: Plane, inventory: Inventory | None, tenant: str) -> None:

@@ -10,7 +10,8 @@ from gpupool.model.tenant import Principal
 from gpupool.network.quotas.check import JOBS, KINDS, count_objects, read_quotas
 from gpupool.network.quotas.tables import network_quotas
 from gpupool.network.tables import networks
-from gpupool.store.database import Store
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.ending.owners import find_ended_tenants
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.wire.network.quotas import NetworkQuotaIn, NetworkQuotaOut
 
@@ -26,6 +27,7 @@ class NetworkQuotaService:
         """
         self._store = store
         self._count_jobs = count_jobs
+        store.commit_steps["network quotas"] = _delete_of_ended_tenants
 
     def list_quotas(self, caller: Principal, tenant: str) -> list[NetworkQuotaOut]:
         """List each kind with its quota and what the tenant has. Raises UnknownTenant."""
@@ -62,6 +64,13 @@ class NetworkQuotaService:
                 used = count_objects(connection, tenant_id, kind)
             shown.append(NetworkQuotaOut(kind=kind, most=quotas.get(kind), used=used))
         return shown
+
+
+def _delete_of_ended_tenants(write: WriteTransaction) -> None:
+    """Delete the quotas of tenants that end in this transaction. Idempotent."""
+    ended = find_ended_tenants(write)
+    if ended:
+        write.execute(network_quotas.delete().where(network_quotas.c.tenant_id.in_(ended)))
 
 
 def count_tenant_jobs(

@@ -139,6 +139,32 @@ def test_a_heir_that_leaves_too_is_named_and_the_jobs_wait_for_an_admin(
     assert [row.state for row in rows(house)] == ["done"]
 
 
+def test_the_next_user_of_an_heirs_name_gets_no_jobs(house: HandoverHouse) -> None:
+    policy(house, act="hand-over", heir="bob", tenant="nlp")
+    job = run(house, "train")
+    house.tenancy.users.change(house.admin, "bob", UserPatch(disabled=True))
+    leave(house)
+    house.tenancy.users.delete(house.admin, "bob")
+    house.allocations.leavers.settle()
+    assert rows(house)[0].note == "bob has left: gpupool user handover ann --to USER"
+    house.member("bob", "nlp")
+    house.allocations.leavers.settle()
+    (row,) = rows(house)
+    assert (row.heir, row.state) == (None, "open")
+    assert row.note == "its new owner has left: gpupool user handover ann --to USER"
+    assert house.job(job).user == "ann"
+    (kept,) = house.allocations.leaver_policies.list_policies(house.admin)
+    assert (kept.act, kept.heir) == ("hand-over", None)
+
+
+def test_the_next_user_of_a_leavers_name_is_no_leaver(house: HandoverHouse) -> None:
+    leave(house, LeaverChoice("stop"), grace_seconds=3600)
+    house.tenancy.users.delete(house.admin, "ann")
+    assert [row.state for row in rows(house)] == ["open"]
+    house.member("ann", "nlp")
+    assert [(row.state, row.note) for row in rows(house)] == [("done", "ann was deleted")]
+
+
 @pytest.mark.nightly
 def test_a_user_that_is_enabled_again_keeps_its_jobs(house: HandoverHouse) -> None:
     job = run(house, "train")

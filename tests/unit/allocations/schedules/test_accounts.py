@@ -2,62 +2,41 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
-from gpupool.allocations.store.tables import jobs, launches
 from gpupool.base.errors import NoUnixUser
 from gpupool.model.tenant import Principal
 from gpupool.tenancy.access import PeerProcess
 from gpupool.tenancy.identity import CallerIdentity
 from gpupool.wire.chains.schedules import ScheduleChangeIn
 from gpupool.wire.leavers.handover import HandoverIn
-from gpupool.wire.people import TokenIn, UserIn, UserPatch
 from tests.support.house import House
+from tests.support.unix_users import GROUPS, UnixUsers, make_peer
 from tests.unit.allocations.schedules.test_runner import Calendar
-
-#: Groups that a process has, and that no account database says.
-GROUPS = (1, 4711)
 
 
 class Accounts(Calendar):
-    """Users with Unix accounts of this machine, over the network and on it."""
+    """Schedules of users with Unix accounts."""
 
-    def user(self, name: str, **more: Any) -> Principal:
-        """Make a user; return it as it comes over the network."""
-        self.house.tenancy.users.create(self.house.admin, UserIn(name=name, **more))
-        return self.bearer(name)
-
-    def bearer(self, name: str, peer: PeerProcess | None = None) -> Principal:
-        made = self.house.tenancy.tokens.create(self.house.admin, TokenIn(user=name))
-        return self.house.tenancy.principal_for_token(made.token or "", peer)
+    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(house, monkeypatch)
+        users = UnixUsers(house)
+        self.user = users.user
+        self.bearer = users.bearer
+        self.bind = users.bind
+        self._read_account = users.read_account
 
     def add_as(self, who: Principal, peer: PeerProcess | None = None, **more: Any) -> None:
         """Add a schedule as the route does."""
         self.add(who=who, run_as=self.house.tenancy.run_as(who, peer), **more)
 
-    def bind(self, name: str, **accounts: str | None) -> None:
-        patch = UserPatch.model_validate(accounts)
-        self.house.tenancy.users.change(self.house.admin, name, patch)
-
     def read_last_account(self) -> dict[str, Any]:
         """Read what the last job of the schedule runs as."""
-        job = sa.select(jobs.c.id).where(jobs.c.public_id == self.last_job()).scalar_subquery()
-        with self.house.store.read() as connection:
-            query = sa.select(launches.c.spec).where(launches.c.job_id == job)
-            found: dict[str, Any] = connection.execute(query).scalar_one()["run_as"]
-        return found
-
-
-def make_peer(account: str) -> PeerProcess:
-    found = pwd.getpwnam(account)
-    return PeerProcess(os.getpid(), found.pw_uid, found.pw_gid, GROUPS)
+        return self._read_account(str(self.last_job()))
 
 
 @pytest.fixture

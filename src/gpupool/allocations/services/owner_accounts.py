@@ -1,8 +1,8 @@
-"""The Unix account that the jobs of a schedule run as.
+"""The Unix account that the jobs of a schedule or a service run as.
 
-A schedule that was added as an account of its owner follows the owner's account. One that was
-handed over keeps the account that it has, since its command is the earlier owner's (decision 0118),
-and so does one that an account added with the token of another user.
+What was added as an account of its owner follows the owner's account. A schedule that was handed
+over keeps the account that it has, since its command is the earlier owner's (decision 0118), and so
+does what an account added with the token of another user.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FOLLOWS: Final = "follows"
 
 @dataclass(frozen=True)
 class OwnerAccounts:
-    """The owner of a schedule, and the Unix accounts that it is and runs as now."""
+    """The owner of a schedule or a service, and the Unix accounts that it is and runs as now."""
 
     owner: Principal
     unix_uid: int | None
@@ -34,7 +34,7 @@ class OwnerAccounts:
 def describe_account(
     connection: sa.Connection, principal: Principal, run_as: RunAs | None
 ) -> dict[str, Any] | None:
-    """Describe an account for the row of a schedule, and what of its owner it follows."""
+    """Describe an account for the row of what submits, and what of its owner it follows."""
     if run_as is None:
         return None
     query = sa.select(users.c.unix_uid, users.c.run_as_uid).where(users.c.id == principal.user_id)
@@ -48,7 +48,7 @@ def describe_account(
 def find_account(
     tenancy: TenancyService, run_as: Mapping[str, Any] | None, accounts: OwnerAccounts
 ) -> dict[str, Any] | None:
-    """Find what the jobs of a schedule run as now, of its column; None: the agent's own account.
+    """Find what jobs run as now, of the column of what submits; None: the agent's own account.
 
     Raises:
         NoUnixUser: The owner has none any more, as a submission over the network says.
