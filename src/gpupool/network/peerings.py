@@ -20,7 +20,9 @@ from gpupool.base.errors import (
 )
 from gpupool.base.ids import is_id, new_id
 from gpupool.model.tenant import Principal
+from gpupool.network.addresses import choose_number
 from gpupool.network.lookup import FindNetwork
+from gpupool.network.model import LINK_NUMBERS
 from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.routing.peered_prefixes import (
     read_prefixes,
@@ -135,7 +137,8 @@ class PeeringService:
                 refuse_two_ways(write.connection, network.id, row.requester_id)
                 join_zones(write, network, row.requester_id)
                 changed = network_peerings.update().where(network_peerings.c.id == row.id)
-                write.execute(changed.values(accepted_ns=write.now_ns))
+                link = _choose_link(write.connection, network, row)
+                write.execute(changed.values(accepted_ns=write.now_ns, link=link))
                 _write_event(write, "accepted", row)
                 write.announce(("network", row.requester_id), ("network", network.id))
             row = _find_peering(write.connection, network, peering)
@@ -218,6 +221,29 @@ def _find_peering(connection: sa.Connection, network: Any, peering: str) -> Any:
             hint=f"gpupool network peering-list {network.name}",
         )
     return row
+
+
+def _choose_link(connection: sa.Connection, network: Any, row: Any) -> int:
+    """Choose a number for the link of a peering that no other link of the two networks has.
+
+    A router with two links of one number would send the packets for one peer to the other one.
+    """
+    ends = (
+        network_peerings.c.requester_id.in_((network.id, row.requester_id)),
+        network_peerings.c.accepter.in_((network.public_id, row.requester_key)),
+    )
+    query = sa.select(network_peerings.c.link).where(
+        sa.or_(*ends), network_peerings.c.link.is_not(None)
+    )
+    taken = set(connection.execute(query).scalars())
+    number = choose_number(taken, LINK_NUMBERS)
+    if number is None:
+        raise TooManyNetworks(
+            f"the two networks have {len(taken)} peerings, the most that routers can carry",
+            hint=f"revoke one: gpupool network peering-list {network.name}",
+            limit=len(taken),
+        )
+    return number
 
 
 def _refuse_more(connection: sa.Connection, network: Any) -> None:

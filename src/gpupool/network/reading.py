@@ -47,6 +47,7 @@ _ACCEPTED = (
         network_peerings.c.id,
         network_peerings.c.public_id,
         network_peerings.c.requester_id,
+        network_peerings.c.link,
         networks.c.id.label("accepter_id"),
     )
     .join(networks, networks.c.public_id == network_peerings.c.accepter)
@@ -114,7 +115,7 @@ def _make_gateway(
 ) -> Gateway | None:
     if not row.has_gateway or uplink is None:
         return None
-    made = make_gateway(row.id, uplink, has_ipv6=has_ipv6)
+    made = make_gateway(row.gateway_number, uplink, has_ipv6=has_ipv6)
     return replace(made, bandwidth=limits.find_gateway(), is_paired=is_paired)
 
 
@@ -202,6 +203,7 @@ def _read_peerings(
                     mine == row.requester_id,
                     tuple(subnet.cidr for subnet in prefixes),
                     prefixes6,
+                    row.link,
                 )
             )
     return found

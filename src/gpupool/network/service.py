@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from gpupool.base.errors import BadName, NameTaken, StillInUse, TooManyNetworks, UnknownNetwork
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
-from gpupool.network.addresses import check_overlap, parse_cidr
+from gpupool.network.addresses import check_overlap, choose_number, parse_cidr
 from gpupool.network.balancing.proxies import list_subnet_balancers
 from gpupool.network.balancing.service import renew_probes
 from gpupool.network.engine_row import renew_work, require_ready
 from gpupool.network.floating.reading import refuse_floating
 from gpupool.network.forwarding.reading import refuse_forwarded
+from gpupool.network.gateways.model import GATEWAY_NUMBERS
 from gpupool.network.ipv6.subnets import find_subnet_prefix
 from gpupool.network.lines.service import note_subnet
 from gpupool.network.machines.service import check_mtu
@@ -224,10 +225,12 @@ class NetworkService:
                 refuse_forwarded(write.connection, row)
                 refuse_floating(write.connection, row)
             if row.has_gateway != wanted:
+                number: int | None = None
                 if wanted:
                     refuse_above_quota(write.connection, row.tenant_id, "gateways")
+                    number = _choose_gateway(write.connection)
                 changed = networks.update().where(networks.c.id == row.id)
-                write.execute(changed.values(has_gateway=wanted))
+                write.execute(changed.values(has_gateway=wanted, gateway_number=number))
                 kind = "network.gateway_created" if wanted else "network.gateway_deleted"
                 data = {"network": row.public_id}
                 write.event(kind, row.name, tenant_id=row.tenant_id, data=data)
@@ -330,6 +333,20 @@ def _insert_subnet(write: WriteTransaction, network_id: int, body: SubnetIn) -> 
     values = {"network_id": network_id, "name": body.name, "cidr": str(cidr), "cidr6": cidr6}
     write.insert(subnets, public_id=new_id("s"), **values)
     return cidr
+
+
+def _choose_gateway(connection: sa.Connection) -> int:
+    """Choose the number of a new gateway on the uplink. Raises TooManyNetworks."""
+    query = sa.select(networks.c.gateway_number).where(networks.c.gateway_number.is_not(None))
+    taken = set(connection.execute(query).scalars())
+    number = choose_number(taken, GATEWAY_NUMBERS)
+    if number is None:
+        raise TooManyNetworks(
+            f"the pool has {len(taken)} gateways, the most that its uplink can carry",
+            hint="delete one that no job needs: gpupool network gateway-delete NAME",
+            limit=len(taken),
+        )
+    return number
 
 
 def _announce_with_peers(write: WriteTransaction, row: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +55,7 @@ table inet {table} {{
         iifname "{cable}" ip saddr != {prefix} drop
         iifname "{cable}" ip6 saddr != {prefix6} drop
         iifname "{cable}" oifname "{cable}" drop
+{late}
         iifname "{cable}" jump boundary
         oifname "{cable}" jump boundary
         oifname "{cable}" ct state established,related accept
@@ -94,6 +95,8 @@ class Uplink:
         self._record = root / "uplink"
         self._ipv6 = Ipv6Forwarding(root / "uplink6")
         self._cable = f"gpu{files.mark}"
+        #: Ids of floating IPs by their address on the cable.
+        self._owners = dict[str, str]()
 
     def set_up(
         self,
@@ -138,6 +141,7 @@ class Uplink:
             # Before the forwards: all ports of a floating IP are its job's.
             floating_in="\n".join(map(_format_floating_in, pairs)),
             floating_out="\n".join(map(_format_floating_out, pairs)),
+            late="\n".join(f"        {line}" for line in format_late(pairs, prefix, self._cable)),
             prefix6=derive_uplink(prefix),
             forwards="\n".join(line for one in forwards for line in _format_forward(one)),
             boundary="\n".join(f"        {line}" for line in format_rules(firewall, prefix)),
@@ -145,6 +149,7 @@ class Uplink:
             translation="masquerade" if floating is None else f"snat ip to {floating}",
         )
         self._load(rules)
+        self._forget_owners({one.inner: one.id for one in pairs})
         return prefix
 
     def carry_ipv6(self, prefix: IPv4Network, *, wanted: bool) -> None:
@@ -193,6 +198,22 @@ class Uplink:
         before = _FORWARDING.read_text().strip()
         write_durably(self._record, f"{prefix} {before}\n".encode())
         return prefix, before
+
+    def _forget_owners(self, owners: dict[str, str]) -> None:
+        """Ask for the MAC address of what has another owner now: that of another network's gateway.
+
+        Else the kernel would send to the one before it for half a minute.
+        """
+        changed = {inner for inner, owner in owners.items() if self._owners.get(inner) != owner}
+        self._owners = owners
+        if not changed:
+            return
+        with import_pyroute2().IPRoute() as host:
+            for index in host.link_lookup(ifname=self._cable):
+                for entry in host.get_neighbours(family=socket.AF_INET, ifindex=index):
+                    address = entry.get_attr("NDA_DST")
+                    if address in changed and entry.get_attr("NDA_LLADDR") is not None:
+                        host.neigh("del", ifindex=index, dst=address)
 
     def _read_record(self) -> tuple[IPv4Network, str] | None:
         try:
@@ -244,6 +265,30 @@ def _format_floating_in(work: FloatingIpWork) -> str:
 
 def _format_floating_out(work: FloatingIpWork) -> str:
     return f"        ip saddr {work.inner} snat ip to {work.address}"
+
+
+def format_late(pairs: Sequence[FloatingIpWork], prefix: IPv4Network, cable: str) -> list[str]:
+    """Drop packets of connections that began under an earlier floating IP of an address on the cable.
+
+    The kernel translates a connection as it began. The address may be another job's by now, which
+    must neither get packets for the job before it, nor send with the floating IP of that.
+    """
+    _, upper = prefix.subnets(prefixlen_diff=1)
+    into = f'oifname "{cable}" ip daddr {upper}'
+    out = f'iifname "{cable}" ip saddr {upper}'
+    if not pairs:
+        return [f"{into} drop", f"{out} drop"]
+    present = [f"{one.inner} . {one.address}" for one in pairs]
+    # The first packet of a connection comes here before its source is translated.
+    first = [f"{one.inner} . {one.inner}" for one in pairs]
+    known = f"!= {{ {', '.join(present)} }} drop"
+    started = f"!= {{ {', '.join(present + first)} }} drop"
+    return [
+        f"{into} ct direction original ip daddr . ct original ip daddr {known}",
+        f"{into} ct direction reply ip daddr . ct reply ip daddr {known}",
+        f"{out} ct direction reply ip saddr . ct original ip daddr {known}",
+        f"{out} ct direction original ip saddr . ct reply ip daddr {started}",
+    ]
 
 
 def _format_guard(floating: IPv4Address | None) -> str:
