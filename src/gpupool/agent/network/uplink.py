@@ -10,15 +10,15 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final
 
 from gpupool.agent.network.daemons import EngineFiles
-from gpupool.agent.network.firewall import format_rules
 from gpupool.agent.network.gateways.ipv6_forwarding import Ipv6Forwarding
 from gpupool.agent.network.namespaces import enter_namespace, import_pyroute2, turn_checksum_off
+from gpupool.agent.network.uplink_rules import format_rules
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.gateways.model import CABLE_MAC, UPLINK_PREFIXES
@@ -35,51 +35,6 @@ NAME_SERVER_FILES: Final = (
 )
 #: The end of the cable in the switch's namespace.
 INNER: Final = "uplink"
-
-_RULES: Final = """
-table inet {table}
-delete table inet {table}
-table inet {table} {{
-    chain input {{
-        type filter hook input priority filter; policy accept;
-        iifname "{cable}" ct state established,related accept
-        iifname "{cable}" icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert }} accept
-        iifname "{cable}" drop
-{guard}
-    }}
-    chain boundary {{
-{boundary}
-    }}
-    chain forward {{
-        type filter hook forward priority filter; policy accept;
-        iifname "{cable}" ip saddr != {prefix} drop
-        iifname "{cable}" ip6 saddr != {prefix6} drop
-        iifname "{cable}" oifname "{cable}" drop
-{late}
-        iifname "{cable}" jump boundary
-        oifname "{cable}" jump boundary
-        oifname "{cable}" ct state established,related accept
-        oifname "{cable}" ct status dnat accept
-        oifname "{cable}" drop
-    }}
-    chain prerouting {{
-        type nat hook prerouting priority dstnat; policy accept;
-{floating_in}
-{forwards}
-    }}
-    chain output {{
-        type nat hook output priority -100; policy accept;
-{floating_in}
-{forwards}
-    }}
-    chain postrouting {{
-        type nat hook postrouting priority srcnat; policy accept;
-{floating_out}
-        ip saddr {prefix} oifname != "{cable}" {translation}
-        ip6 saddr {prefix6} oifname != "{cable}" masquerade
-    }}
-}}
-"""
 
 
 class Uplink:
@@ -134,19 +89,14 @@ class Uplink:
                 self._lay(host, prefix)
         _FORWARDING.write_text("1")
         pairs = list(floating_ips)
-        rules = _RULES.format(
-            table=self._table,
-            cable=self._cable,
-            prefix=prefix,
-            # Before the forwards: all ports of a floating IP are its job's.
-            floating_in="\n".join(map(_format_floating_in, pairs)),
-            floating_out="\n".join(map(_format_floating_out, pairs)),
-            late="\n".join(f"        {line}" for line in format_late(pairs, prefix, self._cable)),
-            prefix6=derive_uplink(prefix),
-            forwards="\n".join(line for one in forwards for line in _format_forward(one)),
-            boundary="\n".join(f"        {line}" for line in format_rules(firewall, prefix)),
-            guard=_format_guard(floating),
-            translation="masquerade" if floating is None else f"snat ip to {floating}",
+        rules = format_rules(
+            self._table,
+            self._cable,
+            prefix,
+            forwards=forwards,
+            firewall=firewall,
+            floating_ips=pairs,
+            outer=floating,
         )
         self._load(rules)
         self._forget_owners({one.inner: one.id for one in pairs})
@@ -244,64 +194,6 @@ class Uplink:
             raise NetworkingUnavailable(
                 f"nftables refuses the gateways' rules: {done.stderr[:300]}"
             )
-
-
-def _format_forward(forward: ForwardWork) -> list[str]:
-    # Not of loopback addresses: such packets may leave no machine (RFC 1122 section 3.2.1.3).
-    port = f"{forward.protocol} dport {forward.port}"
-    lines = [
-        f"        fib daddr type local ip daddr != 127.0.0.0/8 {port} dnat ip to {forward.gateway}"
-    ]
-    if forward.gateway6 is not None:
-        # Nor of link-local ones, which no router forwards (RFC 4291 section 2.5.6).
-        local = "fib daddr type local ip6 daddr != { ::1, fe80::/10 }"
-        lines.append(f"        {local} {port} dnat ip6 to {forward.gateway6}")
-    return lines
-
-
-def _format_floating_in(work: FloatingIpWork) -> str:
-    return f"        ip daddr {work.address} dnat ip to {work.inner}"
-
-
-def _format_floating_out(work: FloatingIpWork) -> str:
-    return f"        ip saddr {work.inner} snat ip to {work.address}"
-
-
-def format_late(pairs: Sequence[FloatingIpWork], prefix: IPv4Network, cable: str) -> list[str]:
-    """Drop packets of connections that began under an earlier floating IP of an address on the cable.
-
-    The kernel translates a connection as it began. The address may be another job's by now, which
-    must neither get packets for the job before it, nor send with the floating IP of that.
-    """
-    _, upper = prefix.subnets(prefixlen_diff=1)
-    into = f'oifname "{cable}" ip daddr {upper}'
-    out = f'iifname "{cable}" ip saddr {upper}'
-    if not pairs:
-        return [f"{into} drop", f"{out} drop"]
-    present = [f"{one.inner} . {one.address}" for one in pairs]
-    # The first packet of a connection comes here before its source is translated.
-    first = [f"{one.inner} . {one.inner}" for one in pairs]
-    known = f"!= {{ {', '.join(present)} }} drop"
-    started = f"!= {{ {', '.join(present + first)} }} drop"
-    return [
-        f"{into} ct direction original ip daddr . ct original ip daddr {known}",
-        f"{into} ct direction reply ip daddr . ct reply ip daddr {known}",
-        f"{out} ct direction reply ip saddr . ct original ip daddr {known}",
-        f"{out} ct direction original ip saddr . ct reply ip daddr {started}",
-    ]
-
-
-def _format_guard(floating: IPv4Address | None) -> str:
-    """Drop what comes for a connection that this machine does not know yet.
-
-    The kernel would answer it with a reset, which ends a connection that the other machine had.
-    """
-    if floating is None:
-        return ""
-    return (
-        f"        ip daddr {floating} meta l4proto {{ tcp, udp }} "
-        "ct state != { established, related } drop"
-    )
 
 
 def check_prefix(wanted: IPv4Network, routes: Iterable[IPv4Network]) -> IPv4Network:
