@@ -104,9 +104,10 @@ class PeeringEnd:
         id: row id of the peering.
         key: public id of the peering.
         is_requester: whether the network asked for it.
-        prefixes: subnets of the other network.
-        prefixes6: IPv6 prefixes of the other network, where both networks have IPv6.
+        prefixes: subnets of the other network that the owner of this one agreed to.
+        prefixes6: their IPv6 prefixes, where both networks have IPv6.
         link: number of its addresses, of `LINK_NUMBERS`; other links of the two networks have others.
+        hidden: prefixes of this network that the owner of the other one has not agreed to.
     """
 
     id: int
@@ -115,6 +116,7 @@ class PeeringEnd:
     prefixes: tuple[IPv4Network, ...]
     prefixes6: tuple[IPv6Network, ...] = ()
     link: int = 0
+    hidden: tuple[IPv4Network | IPv6Network, ...] = ()
 
     @property
     def all_prefixes(self) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -11,13 +11,13 @@ import sqlalchemy as sa
 from gpupool.base.errors import BadName, NameTaken, StillInUse, TooManyNetworks, UnknownNetwork
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
-from gpupool.network.addresses import check_overlap, choose_number, parse_cidr
+from gpupool.network.addresses import check_overlap, parse_cidr
 from gpupool.network.balancing.proxies import list_subnet_balancers
 from gpupool.network.balancing.service import renew_probes
 from gpupool.network.engine_row import renew_work, require_ready
 from gpupool.network.floating.reading import refuse_floating
 from gpupool.network.forwarding.reading import refuse_forwarded
-from gpupool.network.gateways.model import GATEWAY_NUMBERS
+from gpupool.network.gateways.reading import choose_gateway
 from gpupool.network.ipv6.subnets import find_subnet_prefix
 from gpupool.network.lines.service import note_subnet
 from gpupool.network.machines.service import check_mtu
@@ -26,7 +26,7 @@ from gpupool.network.peerings import list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.requested_addresses import read_requested
-from gpupool.network.routing.peered_prefixes import refuse_second_way
+from gpupool.network.routing.peered_prefixes import list_peers, refuse_second_way
 from gpupool.network.routing.service import check_new_subnet, refuse_routed_subnet
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.views import describe_networks
@@ -125,7 +125,7 @@ class NetworkService:
             subnet = _insert_subnet(write, row.id, body)
             peered = list_peered_prefixes(write.connection, row)
             check_new_subnet(write.connection, row.id, subnet)
-            check_overlap(subnet, (prefix for _, prefix in peered), "a peered network")
+            check_overlap(subnet, peered, "a peered network")
             refuse_second_way(write.connection, row.id, subnet)
             note_subnet(write, row, subnet)
             renew_probes(write, row.id)
@@ -228,7 +228,7 @@ class NetworkService:
                 number: int | None = None
                 if wanted:
                     refuse_above_quota(write.connection, row.tenant_id, "gateways")
-                    number = _choose_gateway(write.connection)
+                    number = choose_gateway(write.connection)
                 changed = networks.update().where(networks.c.id == row.id)
                 write.execute(changed.values(has_gateway=wanted, gateway_number=number))
                 kind = "network.gateway_created" if wanted else "network.gateway_deleted"
@@ -335,23 +335,9 @@ def _insert_subnet(write: WriteTransaction, network_id: int, body: SubnetIn) -> 
     return cidr
 
 
-def _choose_gateway(connection: sa.Connection) -> int:
-    """Choose the number of a new gateway on the uplink. Raises TooManyNetworks."""
-    query = sa.select(networks.c.gateway_number).where(networks.c.gateway_number.is_not(None))
-    taken = set(connection.execute(query).scalars())
-    number = choose_number(taken, GATEWAY_NUMBERS)
-    if number is None:
-        raise TooManyNetworks(
-            f"the pool has {len(taken)} gateways, the most that its uplink can carry",
-            hint="delete one that no job needs: gpupool network gateway-delete NAME",
-            limit=len(taken),
-        )
-    return number
-
-
 def _announce_with_peers(write: WriteTransaction, row: Any) -> None:
     """Announce a network whose prefixes changed, and those that have routes to it."""
-    others = {network_id for network_id, _ in list_peered_prefixes(write.connection, row)}
+    others = list_peers(write.connection, row.id)
     write.announce(*(("network", network_id) for network_id in {row.id, *others}))
 
 

@@ -97,6 +97,13 @@ network_peerings = sa.Table(
         nullable=True,
         comment="number of its addresses between the two routers; null: not accepted",
     ),
+    sa.Column(
+        "agreed",
+        sa.JSON,
+        nullable=False,
+        server_default="[]",
+        comment="ids of the subnets of both sides that the owner of the other one agreed to",
+    ),
     sa.UniqueConstraint("requester_id", "accepter"),
 )
 

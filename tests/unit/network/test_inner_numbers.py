@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from gpupool.base.errors import TooManyNetworks
-from gpupool.network import service
 from gpupool.network.floating import reading as floating_reading
 from gpupool.network.floating.tables import floating_ips
+from gpupool.network.gateways import reading as gateways_reading
 from gpupool.network.northbound import compile_network
 from gpupool.network.reading import read_networks
 from gpupool.network.tables import network_peerings, networks, subnets
@@ -137,7 +137,7 @@ def test_what_no_address_is_left_for_is_refused(
     pool.create_network("b", "10.0.0.0/24")
     floating = pool.allocations.floating_ips
     floating.create_floating(pool.admin, "a", FloatingIpIn(target="one"))
-    monkeypatch.setattr(service, "GATEWAY_NUMBERS", range(1, 2))
+    monkeypatch.setattr(gateways_reading, "GATEWAY_NUMBERS", range(1, 2))
     monkeypatch.setattr(floating_reading, "INNER_NUMBERS", range(1, 2))
     asks: dict[str, Callable[[], object]] = {
         "gateways": lambda: pool.allocations.networks.create_gateway(pool.admin, "b"),

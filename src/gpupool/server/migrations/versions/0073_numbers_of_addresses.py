@@ -1,7 +1,8 @@
 """Gateways, floating IPs and links of peerings have a number for their inner address, in place of
-their row id modulo what fits.
+their row id modulo what fits; a peering says to which subnets the owners have agreed.
 
 Each keeps its address. Where two have the same one, the later one gets the lowest that is free.
+Owners have agreed to the subnets that there are.
 """
 
 from __future__ import annotations
@@ -55,10 +56,20 @@ def upgrade() -> None:
                 comment="number of its addresses between the two routers; null: not accepted",
             )
         )
+        batch_op.add_column(
+            sa.Column(
+                "agreed",
+                sa.JSON(),
+                nullable=False,
+                server_default="[]",
+                comment="ids of the subnets of both sides that the owner of the other one agreed to",
+            )
+        )
     has_gateway = sa.column("has_gateway", sa.Boolean())
     _number_rows(connection, "networks", "gateway_number", _GATEWAYS, has_gateway)
     _number_rows(connection, "floating_ips", "inner_number", _FLOATING, sa.true())
     _number_links(connection)
+    _agree_to_subnets(connection)
     with op.batch_alter_table("floating_ips", schema=None) as batch_op:
         batch_op.alter_column(
             "inner_number",
@@ -100,3 +111,26 @@ def _number_links(connection: sa.Connection) -> None:
     )
     accepted = table.c.accepted_ns.is_not(None)
     connection.execute(table.update().where(accepted).values(link=table.c.id % _LINKS))
+
+
+def _agree_to_subnets(connection: sa.Connection) -> None:
+    peerings = sa.table(
+        "network_peerings",
+        sa.column("id"),
+        sa.column("requester_id"),
+        sa.column("accepter"),
+        sa.column("accepted_ns"),
+        sa.column("agreed", sa.JSON()),
+    )
+    networks = sa.table("networks", sa.column("id"), sa.column("public_id"))
+    subnets = sa.table("subnets", sa.column("network_id"), sa.column("public_id"))
+    query = (
+        sa.select(peerings.c.id, peerings.c.requester_id, networks.c.id.label("accepter_id"))
+        .join(networks, networks.c.public_id == peerings.c.accepter)
+        .where(peerings.c.accepted_ns.is_not(None))
+    )
+    for row in connection.execute(query).all():
+        ends = subnets.c.network_id.in_((row.requester_id, row.accepter_id))
+        keys = list(connection.execute(sa.select(subnets.c.public_id).where(ends)).scalars())
+        ours = peerings.update().where(peerings.c.id == row.id)
+        connection.execute(ours.values(agreed=keys))
