@@ -24,6 +24,7 @@ from gpupool.network.gateways.rows import PAIR_KEY, compile_pair
 from gpupool.network.model import Network
 from gpupool.network.northbound import compile_network
 from gpupool.network.ovn.northbound_database import NorthboundDatabase
+from gpupool.network.ovn.session import ChangeRefused
 from gpupool.network.reading import read_networks
 from gpupool.network.rows import ChangeSet, NorthboundRow, plan_changes
 from gpupool.network.tables import networks
@@ -63,6 +64,8 @@ class NetworkReconciler:
         self._lock = threading.Lock()
         #: Row ids of networks that were touched since they were compared.
         self._touched = set[int]()
+        #: Networks whose rows the database refused, by public id.
+        self._refused = set[str]()
         self._database: NorthboundDatabase | None = None
         self._closing = threading.Event()
         self._changed = threading.Event()
@@ -146,7 +149,7 @@ class NetworkReconciler:
             self._compare_all(database)
             self._thread.mark_well()
             while not self._closing.is_set() and self._read_northbound(self._zone) == remote:
-                database.session.wait(_LOOK_SECONDS)
+                database.session.wait(_RETRY_SECONDS if self._refused else _LOOK_SECONDS)
                 with mark_busy():
                     self._compare_touched(database)
         finally:
@@ -165,7 +168,23 @@ class NetworkReconciler:
             changes = dict[str, ChangeSet]()
             for key in keys[first : first + _AT_ONCE]:
                 changes[key] = plan_changes(_compile(wanted.get(key)), database.observe(key))
+            self._apply(database, changes)
+
+    def _apply(self, database: NorthboundDatabase, changes: dict[str, ChangeSet]) -> None:
+        """Make changes; what the database refuses of one network keeps no other one waiting."""
+        try:
             database.apply(changes)
+            self._refused -= changes.keys()
+            return
+        except ChangeRefused as error:
+            if len(changes) == 1:
+                (key,) = changes
+                if key not in self._refused:
+                    log.warning("the rows of %s are not as they should be: %s", key, error.message)
+                self._refused.add(key)
+                return
+        for key, change in changes.items():
+            self._apply(database, {key: change})
 
     def _compare_touched(self, database: NorthboundDatabase) -> None:
         database.session.refresh()
@@ -185,6 +204,7 @@ class NetworkReconciler:
             # Nor is this the id of a network: it is the pair's of gateways.
             keys |= {PAIR_KEY} if 0 in touched and not self._zone else set()
             known = set(database.list_networks())
+            keys |= self._refused
             # One that moved to another zone leaves this one.
             gone = {row.public_id for row in present.values() if row.zone != self._zone} & known
             if touched - present.keys():
@@ -195,7 +215,7 @@ class NetworkReconciler:
         for key in sorted(keys | gone):
             changes[key] = plan_changes(_compile(wanted.get(key)), database.observe(key))
         try:
-            database.apply(changes)
+            self._apply(database, changes)
         except NetworkingUnavailable:
             with self._lock:
                 self._touched |= touched

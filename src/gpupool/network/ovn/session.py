@@ -26,6 +26,10 @@ _CLUSTER_PROBE_MS: Final = 2000
 _ANSWER_SECONDS: Final = 5.0
 
 
+class ChangeRefused(NetworkingUnavailable):
+    """A change is against the rules of the database, or of its rows. The same again is refused too."""
+
+
 class OvsdbSession:
     """An open session with one database."""
 
@@ -129,7 +133,8 @@ class OvsdbSession:
             seconds: how long to try.
 
         Raises:
-            NetworkingUnavailable: it was not committed; the message has the server's reason.
+            ChangeRefused: the server refused it; the message has its reason.
+            NetworkingUnavailable: it was not committed.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -143,7 +148,7 @@ class OvsdbSession:
             if status in (transaction.SUCCESS, transaction.UNCHANGED):
                 return
             if status == transaction.ERROR:
-                raise NetworkingUnavailable(
+                raise ChangeRefused(
                     f"the database at {self.remote} refused a change: {transaction.get_error()}"
                 )
             self._wait_for_change(deadline)
