@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -16,13 +14,9 @@ from gpupool.network.gateways import reading as gateways_reading
 from gpupool.network.northbound import compile_network
 from gpupool.network.reading import read_networks
 from gpupool.network.tables import network_peerings, networks, subnets
-from gpupool.server.migrate import prepare_database
-from gpupool.store.database import connect, sqlite_url
 from gpupool.wire.network.floating_ips import FloatingIpIn
 from gpupool.wire.network.networks import NetworkEngineIn
 from tests.unit.network.conftest import NetworkHouse
-
-revision = import_module("gpupool.server.migrations.versions.0073_numbers_of_addresses")
 
 #: Addresses that there are of each kind, after which the row ids of a pool came round.
 GATEWAYS = 32_766
@@ -147,23 +141,3 @@ def test_what_no_address_is_left_for_is_refused(
     }
     with pytest.raises(TooManyNetworks, match=f"the pool has 1 {what}"):
         asks[what]()
-
-
-def test_rows_of_an_earlier_version_keep_their_addresses(tmp_path: Path) -> None:
-    engine = connect(sqlite_url(tmp_path / "gpupool.db"))
-    prepare_database(engine, 1, "p-1")
-    ids = [1, 2, GATEWAYS, GATEWAYS + 1, GATEWAYS + 7]
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
-        for row_id in ids:
-            values = {"public_id": f"v-{row_id}", "name": f"n{row_id}", "tenant_id": 1, "mtu": 1442}
-            connection.execute(
-                networks.insert().values(id=row_id, has_gateway=True, created_ns=1, **values)
-            )
-        condition = sa.column("has_gateway", sa.Boolean())
-        revision._number_rows(connection, "networks", "gateway_number", GATEWAYS, condition)
-        query = sa.select(networks.c.gateway_number).order_by(networks.c.id)
-        found = list(connection.execute(query).scalars())
-    engine.dispose()
-    # The fourth one had the address of the first.
-    assert found == [1, 2, 0, 3, 7]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from gpupool.base.errors import OverlappingSubnets
 from gpupool.model.tenant import Principal, UserRole
@@ -15,14 +12,9 @@ from gpupool.network.model import Network, Port
 from gpupool.network.northbound import compile_network
 from gpupool.network.reachability import Traffic, decide_reach
 from gpupool.network.reading import read_networks
-from gpupool.network.tables import network_peerings, networks, subnets
-from gpupool.server.migrate import prepare_database
-from gpupool.store.database import connect, sqlite_url
 from gpupool.tenancy.tenants import insert_tenant
 from gpupool.wire.network.networks import NetworkIn, PeeringOut, SubnetIn
 from tests.unit.network.conftest import NetworkHouse
-
-revision = import_module("gpupool.server.migrations.versions.0073_numbers_of_addresses")
 
 #: Of the internet: its owner would get what `ours` sends there.
 PUBLIC = "8.8.8.0/24"
@@ -157,25 +149,3 @@ def test_networks_of_one_tenant_need_no_consent_again(house: NetworkHouse) -> No
     pair.add("10.2.0.0/24")
     assert pair.list_routes() == ["10.1.0.0/24", "10.2.0.0/24"]
     assert pair.show().other_new_prefixes == []
-
-
-def test_owners_agreed_to_what_an_earlier_version_announced(tmp_path: Path) -> None:
-    engine = connect(sqlite_url(tmp_path / "gpupool.db"))
-    prepare_database(engine, 1, "p-1")
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
-        for number in (1, 2, 3):
-            values = {"tenant_id": number, "name": "a", "mtu": 1442, "created_ns": 1}
-            made = networks.insert().values(id=number, public_id=f"v-{number}", **values)
-            connection.execute(made)
-            values = {"network_id": number, "name": "a", "cidr": f"10.{number}.0.0/24"}
-            connection.execute(subnets.insert().values(public_id=f"s-{number}", **values))
-        for key, accepter, accepted_ns in (("p-1", "v-2", 5), ("p-2", "v-3", None)):
-            values = {"public_id": key, "accepter": accepter, "accepted_ns": accepted_ns}
-            made = network_peerings.insert().values(requester_id=1, created_ns=1, **values)
-            connection.execute(made)
-        revision._agree_to_subnets(connection)
-        query = sa.select(network_peerings.c.agreed).order_by(network_peerings.c.id)
-        found = list(connection.execute(query).scalars())
-    engine.dispose()
-    assert found == [["s-1", "s-2"], []]
