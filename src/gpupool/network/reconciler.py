@@ -24,7 +24,6 @@ from gpupool.network.gateways.rows import PAIR_KEY, compile_pair
 from gpupool.network.model import Network
 from gpupool.network.northbound import compile_network
 from gpupool.network.ovn.northbound_database import NorthboundDatabase
-from gpupool.network.ovn.session import ChangeRefused
 from gpupool.network.reading import read_networks
 from gpupool.network.rows import ChangeSet, NorthboundRow, plan_changes
 from gpupool.network.tables import networks
@@ -176,7 +175,9 @@ class NetworkReconciler:
             database.apply(changes)
             self._refused -= changes.keys()
             return
-        except ChangeRefused as error:
+        except NetworkingUnavailable as error:
+            if not error.details.get("is_refused"):
+                raise
             if len(changes) == 1:
                 (key,) = changes
                 if key not in self._refused:

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gpupool.network.ovn.session import ChangeRefused, OvsdbSession
+from gpupool.base.errors import NetworkingUnavailable
+from gpupool.network.ovn.session import OvsdbSession
 from gpupool.network.rows import ChangeSet, NorthboundRow, RowUpdate, Value
 
 #: Keys in `external_ids`.
@@ -103,9 +104,8 @@ class NorthboundDatabase:
     def apply(self, changes: Mapping[str, ChangeSet]) -> None:
         """Make the changes of some networks in one transaction.
 
-        Raises:
-            ChangeRefused: the database takes none of it.
-            NetworkingUnavailable: nothing was changed, or all of it.
+        Raises NetworkingUnavailable; then nothing was changed, or all of it. With `is_refused` in
+        `details` the database takes none of it.
         """
         if any(changes.values()):
             self._session.commit(lambda transaction: self._write(transaction, changes))
@@ -154,9 +154,11 @@ class NorthboundDatabase:
         return [made[key] if key in made else self._find_row(key) for key in sorted(keys)]
 
     def _find_row(self, key: str) -> Any:
-        """Find a row of ours. Raises ChangeRefused: a client deleted it, or it was refused itself."""
+        """Find a row of ours. Refuses where a client deleted it, or it was refused itself."""
         if key not in self._rows:
-            raise ChangeRefused(f"the database has no row {key}, which a change needs")
+            raise NetworkingUnavailable(
+                f"the database has no row {key}, which a change needs", is_refused=True
+            )
         return self._rows[key]
 
     def _note_row(self, event: str, row: Any) -> None:

@@ -26,10 +26,6 @@ _CLUSTER_PROBE_MS: Final = 2000
 _ANSWER_SECONDS: Final = 5.0
 
 
-class ChangeRefused(NetworkingUnavailable):
-    """A change is against the rules of the database, or of its rows. The same again is refused too."""
-
-
 class OvsdbSession:
     """An open session with one database."""
 
@@ -133,8 +129,8 @@ class OvsdbSession:
             seconds: how long to try.
 
         Raises:
-            ChangeRefused: the server refused it; the message has its reason.
-            NetworkingUnavailable: it was not committed.
+            NetworkingUnavailable: it was not committed; the message has the server's reason.
+                `is_refused` of `details`: the server refused it, and would again.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -148,8 +144,9 @@ class OvsdbSession:
             if status in (transaction.SUCCESS, transaction.UNCHANGED):
                 return
             if status == transaction.ERROR:
-                raise ChangeRefused(
-                    f"the database at {self.remote} refused a change: {transaction.get_error()}"
+                raise NetworkingUnavailable(
+                    f"the database at {self.remote} refused a change: {transaction.get_error()}",
+                    is_refused=True,
                 )
             self._wait_for_change(deadline)
         raise NetworkingUnavailable(
