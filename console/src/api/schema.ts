@@ -11871,8 +11871,21 @@ export interface components {
             other_name?: string | null;
             /** Other Tenant */
             other_tenant?: string | null;
-            /** Other Prefixes */
+            /**
+             * Other Prefixes
+             * @description which packets reach, or will once it is accepted
+             */
             other_prefixes?: string[];
+            /**
+             * Other New Prefixes
+             * @description of subnets that the other network got later: accept again to reach them
+             */
+            other_new_prefixes?: string[];
+            /**
+             * Own New Prefixes
+             * @description which the owner of the other network has yet to accept
+             */
+            own_new_prefixes?: string[];
             /** Created Ns */
             created_ns: number;
             /** Accepted Ns */

@@ -109,6 +109,11 @@ def choose_address(
     )
 
 
+def choose_number(taken: Collection[int], numbers: range) -> int | None:
+    """Choose the lowest number that is free; None: all are taken."""
+    return next((number for number in numbers if number not in taken), None)
+
+
 def find_offset(cidr: IPv4Network, address: IPv4Address) -> int:
     """Return the number of an address in its subnet."""
     return int(address) - int(cidr[0])

@@ -10,7 +10,7 @@ from gpupool.network.floating.rows import compile_floating
 from gpupool.network.gateways.rows import GROUP_KEY
 from gpupool.network.ipv6.gateway_rows import list_gateway_networks6
 from gpupool.network.limiting.rows import compile_gateway_limit
-from gpupool.network.model import Gateway, Network, make_mac
+from gpupool.network.model import Gateway, Network
 from gpupool.network.rows import NorthboundRow, Value
 
 #: What the agent maps to the bridge of the uplink (`ovn-bridge-mappings`, ovn-controller(8)).
@@ -54,7 +54,7 @@ def compile_gateway(network: Network, gateway: Gateway) -> tuple[NorthboundRow, 
             key_router_port(network),
             {
                 "name": port,
-                "mac": make_mac(0x12, network.id),
+                "mac": gateway.mac,
                 "networks": tuple(sorted(_list_networks(gateway))),
                 "peer": (),
             },

@@ -30,10 +30,15 @@ DEFAULT_MTU = 1442
 #: Below this domain are the names of jobs, as ICANN reserves `internal` for private use.
 TOP_DOMAIN = "gpupool.internal"
 
+#: Offset of the first gateway on the uplink, after its own address and the machine's.
+_FIRST_GATEWAY = 2
+
 #: Addresses between the routers of two networks.
 _LINKS = IPv4Network("169.254.0.0/16")
 #: Of them each link has a prefix of so many bits.
 LINK_PREFIX = 30
+#: Numbers of links.
+LINK_NUMBERS = range(_LINKS.num_addresses // 4)
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,10 @@ class PeeringEnd:
         id: row id of the peering.
         key: public id of the peering.
         is_requester: whether the network asked for it.
-        prefixes: subnets of the other network.
-        prefixes6: IPv6 prefixes of the other network, where both networks have IPv6.
+        prefixes: subnets of the other network that the owner of this one agreed to.
+        prefixes6: their IPv6 prefixes, where both networks have IPv6.
+        link: number of its addresses, of `LINK_NUMBERS`; other links of the two networks have others.
+        hidden: prefixes of this network that the owner of the other one has not agreed to.
     """
 
     id: int
@@ -108,6 +115,8 @@ class PeeringEnd:
     is_requester: bool
     prefixes: tuple[IPv4Network, ...]
     prefixes6: tuple[IPv6Network, ...] = ()
+    link: int = 0
+    hidden: tuple[IPv4Network | IPv6Network, ...] = ()
 
     @property
     def all_prefixes(self) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -136,7 +145,7 @@ class PeeringEnd:
 
     def _find_address(self, is_requester: bool) -> IPv4Address:
         # Four addresses of the link-local range for each link; two routers alone see them.
-        first = int(_LINKS[0]) + 4 * (self.id % (_LINKS.num_addresses // 4))
+        first = int(_LINKS[0]) + 4 * self.link
         return IPv4Address(first + (1 if is_requester else 2))
 
 
@@ -159,6 +168,11 @@ class Gateway:
     bandwidth: Bandwidth = UNLIMITED
     is_paired: bool = False
     address6: IPv6Address | None = None
+
+    @property
+    def mac(self) -> str:
+        """Of the network's router on the uplink: an address keeps it, whichever network has that."""
+        return make_mac(0x12, int(self.address) - int(self.uplink[_FIRST_GATEWAY]))
 
     @property
     def uplink6(self) -> IPv6Network:
@@ -257,15 +271,14 @@ def make_vm_mac(identity: str) -> str:
     return make_mac(0x06, int.from_bytes(sha256(identity.encode()).digest()[:5]))
 
 
-def make_gateway(network_id: int, uplink: IPv4Network, *, has_ipv6: bool = False) -> Gateway:
+def make_gateway(number: int, uplink: IPv4Network, *, has_ipv6: bool = False) -> Gateway:
     """Make the gateway of a network: the machine has the first address of the uplink.
 
     Args:
+        number: its number on the uplink, of `GATEWAY_NUMBERS`.
         has_ipv6: whether it carries IPv6 too.
     """
-    # Networks of a pool at once are fewer than these addresses, so none is there twice. The upper
-    # half is for floating IPs.
-    offset = 2 + network_id % (uplink.num_addresses // 2 - 2)
+    offset = _FIRST_GATEWAY + number
     address6 = derive_uplink(uplink)[offset] if has_ipv6 else None
     return Gateway(uplink[offset], uplink, uplink[1], address6=address6)
 

@@ -7,7 +7,6 @@ options; a port a logical switch port that accepts packets of its own addresses 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Network, IPv6Network
 
 from gpupool.network.balancing.model import RESOLVER_ADDRESSES
 from gpupool.network.balancing.proxy_model import ProxyPort
@@ -28,7 +27,6 @@ from gpupool.network.ipv6.gateway_rows import compile_gateway6, list_gateway_key
 from gpupool.network.ipv6.rows import (
     compile_dhcp,
     compile_drops,
-    list_link_networks,
     make_advertisements,
     reference_dhcp,
 )
@@ -41,12 +39,9 @@ from gpupool.network.lines.rows import (
     name_line_port,
 )
 from gpupool.network.model import (
-    LINK_PREFIX,
     Network,
-    PeeringEnd,
     Port,
     Subnet,
-    make_mac,
     make_proxy_mac,
     make_router_mac,
 )
@@ -58,6 +53,7 @@ from gpupool.network.resolver_rows import (
     key_resolver,
     key_resolver_nat,
 )
+from gpupool.network.routing.peering_rows import compile_peering, list_peering_keys
 from gpupool.network.routing.rows import add_routes, list_forwarded
 from gpupool.network.rows import NorthboundRow
 from gpupool.network.security.rows import compile_group
@@ -91,8 +87,7 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
         for port in ports:
             rows += compile_port_limit(port.key, name_port(port.key), port.bandwidth)
     for end in network.peerings:
-        rows.append(_compile_peering_port(end))
-        rows += [_compile_route(end, prefix) for prefix in end.all_prefixes]
+        rows += compile_peering(end)
     rows += _compile_balancers(network)
     # A load balancer of HTTP asks its backends itself.
     routers = [*_list_routers(network), *(str(proxy.address) for proxy in proxies)]
@@ -170,18 +165,17 @@ def _compile_router(network: Network) -> NorthboundRow:
         {"name": f"gpupool-{network.key}"},
         {
             "ports": _keys("router-port", (subnet.key for subnet in network.subnets))
-            | frozenset(_key_end(end) for end in network.peerings)
+            | list_peering_keys(network, "Logical_Router_Port")
             | uplink
             | frozenset(map(key_line_port, network.lines)),
-            "static_routes": frozenset(
-                _key_route(end, prefix) for end in network.peerings for prefix in end.all_prefixes
-            )
+            "static_routes": list_peering_keys(network, "Logical_Router_Static_Route")
             | default
             | list_gateway_keys6(network, "Logical_Router_Static_Route")
             | frozenset[str]().union(*map(list_line_routes, network.lines)),
             "policies": frozenset(map(key_line_policy, network.lines))
             | (frozenset({key_gateway_policy(network)}) if has_gateway else frozenset())
             | frozenset(row.key for row in _compile_drops(network))
+            | list_peering_keys(network, "Logical_Router_Policy")
             | list_gateway_keys6(network, "Logical_Router_Policy"),
             "nat": list_nat_keys(network)
             | {key_resolver_nat(network)}
@@ -213,42 +207,6 @@ def _compile_router_port(network: Network, subnet: Subnet) -> NorthboundRow:
         },
         {"gateway_chassis": frozenset()},
     )
-
-
-def _compile_peering_port(end: PeeringEnd) -> NorthboundRow:
-    """Compile this network's end of a link: two router ports that name each other."""
-    return NorthboundRow(
-        "Logical_Router_Port",
-        _key_end(end),
-        {
-            "name": _name_end(end, end.is_requester),
-            "mac": make_mac(0x1A if end.is_requester else 0x1E, end.id),
-            "networks": tuple(sorted((f"{end.address}/{LINK_PREFIX}", *list_link_networks(end)))),
-            "peer": (_name_end(end, not end.is_requester),),
-        },
-    )
-
-
-def _compile_route(end: PeeringEnd, prefix: IPv4Network | IPv6Network) -> NorthboundRow:
-    next_hop = end.next_hop if isinstance(prefix, IPv4Network) else end.next_hop6
-    return NorthboundRow(
-        "Logical_Router_Static_Route",
-        _key_route(end, prefix),
-        {"ip_prefix": str(prefix), "nexthop": str(next_hop)},
-    )
-
-
-def _name_end(end: PeeringEnd, is_requester: bool) -> str:
-    return f"gpupool-{end.key}-{'requester' if is_requester else 'accepter'}"
-
-
-def _key_end(end: PeeringEnd) -> str:
-    # Both ends are rows of one pool, so their keys differ.
-    return f"peering/{end.key}/{'requester' if end.is_requester else 'accepter'}"
-
-
-def _key_route(end: PeeringEnd, prefix: IPv4Network | IPv6Network) -> str:
-    return f"{_key_end(end)}/{prefix}"
 
 
 def _compile_switch(

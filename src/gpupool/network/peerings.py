@@ -20,15 +20,18 @@ from gpupool.base.errors import (
 )
 from gpupool.base.ids import is_id, new_id
 from gpupool.model.tenant import Principal
+from gpupool.network.addresses import choose_number
 from gpupool.network.lookup import FindNetwork
+from gpupool.network.model import LINK_NUMBERS
 from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.routing.peered_prefixes import (
-    read_prefixes,
-    read_prefixes6,
+    is_agreed,
+    list_peers,
+    read_routed,
     refuse_overlap,
     refuse_two_ways,
 )
-from gpupool.network.tables import network_peerings, networks
+from gpupool.network.tables import network_peerings, networks, subnets
 from gpupool.network.zones.service import join_zones
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import tenants
@@ -46,6 +49,9 @@ _PEERINGS = (
         _requester.c.tenant_id.label("requester_tenant_id"),
         _requester_tenant.c.name.label("requester_tenant"),
         _accepter.c.id.label("accepter_id"),
+        sa.func.coalesce(_accepter.c.tenant_id == _requester.c.tenant_id, sa.false()).label(
+            "is_own"
+        ),
         _accepter.c.name.label("accepter_name"),
         _accepter.c.tenant_id.label("accepter_tenant_id"),
         _accepter_tenant.c.name.label("accepter_tenant"),
@@ -116,6 +122,9 @@ class PeeringService:
     ) -> PeeringOut:
         """Accept a peering that a network is asked for; packets pass from now on. Idempotent.
 
+        What is accepted are the subnets that the other network has now. For those that it gets
+        later, either side accepts again.
+
         Raises:
             UnknownNetwork: the network is asked for no such peering.
             OverlappingSubnets: the two share addresses, or one shares some with a network that the
@@ -125,17 +134,22 @@ class PeeringService:
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
             row = _find_peering(write.connection, network, peering)
-            if row.requester_id == network.id:
+            if row.requester_id == network.id and row.accepted_ns is None:
                 raise WrongState(
                     f"peering {peering} waits for the owner of the other network",
                     hint=f"its owner accepts it: gpupool network peering-accept NAME {peering}",
                 )
-            if row.accepted_ns is None:
+            if row.accepted_ns is not None:
+                _accept_new(write, network, row)
+            else:
                 refuse_overlap(write.connection, network.id, row.requester_id)
                 refuse_two_ways(write.connection, network.id, row.requester_id)
                 join_zones(write, network, row.requester_id)
                 changed = network_peerings.update().where(network_peerings.c.id == row.id)
-                write.execute(changed.values(accepted_ns=write.now_ns))
+                link = _choose_link(write.connection, network, row)
+                agreed = _list_keys(write.connection, (network.id, row.requester_id))
+                values = {"accepted_ns": write.now_ns, "link": link, "agreed": agreed}
+                write.execute(changed.values(**values))
                 _write_event(write, "accepted", row)
                 write.announce(("network", row.requester_id), ("network", network.id))
             row = _find_peering(write.connection, network, peering)
@@ -183,23 +197,16 @@ def delete_peerings(write: WriteTransaction, network: Any) -> None:
             write.announce(("network", row.accepter_id))
 
 
-def list_peered_prefixes(connection: sa.Connection, network: Any) -> list[tuple[int, IPv4Network]]:
-    """List the subnets of the networks that a network is peered with, with their network's row id."""
-    query = _PEERINGS.where(_has_end(network), network_peerings.c.accepted_ns.is_not(None))
-    found = list[tuple[int, IPv4Network]]()
-    for row in connection.execute(query).all():
-        other = row.accepter_id if row.requester_id == network.id else row.requester_id
-        found += [(other, prefix) for prefix in read_prefixes(connection, other)]
-    return found
+def list_peered_prefixes(connection: sa.Connection, network: Any) -> list[IPv4Network]:
+    """List the IPv4 prefixes to which a network has routes over its peerings."""
+    found = read_routed(connection, network.id, list_peers(connection, network.id))
+    return [prefix for prefix in found if isinstance(prefix, IPv4Network)]
 
 
 def list_peered_prefixes6(connection: sa.Connection, network: Any) -> list[IPv6Network]:
-    """List the IPv6 prefixes of the networks that a network is peered with."""
-    others = {other for other, _ in list_peered_prefixes(connection, network)}
-    found = list[IPv6Network]()
-    for other in sorted(others):
-        found += read_prefixes6(connection, other)
-    return found
+    """List the IPv6 prefixes to which a network has routes over its peerings."""
+    found = read_routed(connection, network.id, list_peers(connection, network.id))
+    return [prefix for prefix in found if isinstance(prefix, IPv6Network)]
 
 
 def _has_end(network: Any) -> sa.ColumnElement[bool]:
@@ -218,6 +225,52 @@ def _find_peering(connection: sa.Connection, network: Any, peering: str) -> Any:
             hint=f"gpupool network peering-list {network.name}",
         )
     return row
+
+
+def _accept_new(write: WriteTransaction, network: Any, row: Any) -> None:
+    """Agree to the subnets that the other network of a peering has got since."""
+    other = row.requester_id if row.accepter_id == network.id else row.accepter_id
+    theirs = _list_keys(write.connection, (other,))
+    if row.is_own or set(theirs) <= set(row.agreed):
+        return
+    refuse_overlap(write.connection, network.id, other)
+    refuse_two_ways(write.connection, network.id, other)
+    # Of subnets that were deleted nothing stays.
+    ours = set(_list_keys(write.connection, (network.id,)))
+    agreed = [*theirs, *sorted(ours & set(row.agreed))]
+    changed = network_peerings.update().where(network_peerings.c.id == row.id)
+    write.execute(changed.values(agreed=agreed))
+    _write_event(write, "accepted", row)
+    write.announce(("network", row.requester_id), ("network", row.accepter_id))
+
+
+def _list_keys(connection: sa.Connection, network_ids: Sequence[int]) -> list[str]:
+    """List the public ids of the subnets of networks."""
+    query = sa.select(subnets.c.public_id).where(subnets.c.network_id.in_(network_ids))
+    return list(connection.execute(query.order_by(subnets.c.id)).scalars())
+
+
+def _choose_link(connection: sa.Connection, network: Any, row: Any) -> int:
+    """Choose a number for the link of a peering that no other link of the two networks has.
+
+    A router with two links of one number would send the packets for one peer to the other one.
+    """
+    ends = (
+        network_peerings.c.requester_id.in_((network.id, row.requester_id)),
+        network_peerings.c.accepter.in_((network.public_id, row.requester_key)),
+    )
+    query = sa.select(network_peerings.c.link).where(
+        sa.or_(*ends), network_peerings.c.link.is_not(None)
+    )
+    taken = set(connection.execute(query).scalars())
+    number = choose_number(taken, LINK_NUMBERS)
+    if number is None:
+        raise TooManyNetworks(
+            f"the two networks have {len(taken)} peerings, the most that routers can carry",
+            hint=f"revoke one: gpupool network peering-list {network.name}",
+            limit=len(taken),
+        )
+    return number
 
 
 def _refuse_more(connection: sa.Connection, network: Any) -> None:
@@ -249,9 +302,11 @@ def _describe(connection: sa.Connection, row: Any, network: Any) -> PeeringOut:
         if is_requester
         else (row.requester_name, row.requester_tenant, row.requester_key, row.requester_id)
     )
-    prefixes: Sequence[IPv4Network | IPv6Network] = ()
+    agreed = list[str]()
+    new = list[str]()
     if is_known:
-        prefixes = [*read_prefixes(connection, other), *read_prefixes6(connection, other)]
+        agreed, new = _divide_prefixes(connection, other, row)
+    _, hidden = _divide_prefixes(connection, network.id, row)
     return PeeringOut(
         id=row.public_id,
         state="requested" if row.accepted_ns is None else "accepted",
@@ -260,7 +315,26 @@ def _describe(connection: sa.Connection, row: Any, network: Any) -> PeeringOut:
         other=key,
         other_name=name if is_known else None,
         other_tenant=tenant if is_known else None,
-        other_prefixes=[str(prefix) for prefix in prefixes],
+        other_prefixes=agreed,
+        other_new_prefixes=new,
+        own_new_prefixes=hidden,
         created_ns=row.created_ns,
         accepted_ns=row.accepted_ns,
     )
+
+
+def _divide_prefixes(
+    connection: sa.Connection, network_id: int, row: Any
+) -> tuple[list[str], list[str]]:
+    """Divide the prefixes of one side into those that packets reach, and those that were not agreed to.
+
+    Of a peering that is only asked for, all are what the owner of the other side is asked.
+    """
+    query = sa.select(subnets).where(subnets.c.network_id == network_id).order_by(subnets.c.id)
+    known = list[str]()
+    new = list[str]()
+    for subnet in connection.execute(query).all():
+        is_known = row.accepted_ns is None or is_agreed(row, subnet.public_id)
+        prefixes = known if is_known else new
+        prefixes += [one for one in (subnet.cidr, subnet.cidr6) if one is not None]
+    return known, new

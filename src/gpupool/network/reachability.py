@@ -142,6 +142,10 @@ def _decide_address(network: Network, source: Port, address: IPv4Address | IPv6A
                 )
     for end in network.peerings:
         if any(address in prefix for prefix in end.all_prefixes):
+            if own is not None and any(own in prefix for prefix in end.hidden):
+                reason = f"the other owner has not accepted the subnet of {own}"
+                hint = f"it does so with: gpupool network peering-accept NAME {end.key}"
+                return Reach(False, f"peering {end.key}", reason, hint)
             return Reach(
                 None,
                 f"peering {end.key}",

@@ -30,6 +30,7 @@ from gpupool.network.model import (
     make_gateway,
 )
 from gpupool.network.naming.reading import read_records
+from gpupool.network.routing.peered_prefixes import ACCEPTED, is_agreed
 from gpupool.network.routing.reading import read_routes
 from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
@@ -41,18 +42,6 @@ from gpupool.network.tables import (
 )
 
 Row = sa.Row[Any]
-
-_ACCEPTED = (
-    sa.select(
-        network_peerings.c.id,
-        network_peerings.c.public_id,
-        network_peerings.c.requester_id,
-        networks.c.id.label("accepter_id"),
-    )
-    .join(networks, networks.c.public_id == network_peerings.c.accepter)
-    .where(network_peerings.c.accepted_ns.is_not(None))
-    .order_by(network_peerings.c.id)
-)
 
 
 def read_networks(
@@ -114,7 +103,7 @@ def _make_gateway(
 ) -> Gateway | None:
     if not row.has_gateway or uplink is None:
         return None
-    made = make_gateway(row.id, uplink, has_ipv6=has_ipv6)
+    made = make_gateway(row.gateway_number, uplink, has_ipv6=has_ipv6)
     return replace(made, bandwidth=limits.find_gateway(), is_paired=is_paired)
 
 
@@ -184,14 +173,16 @@ def _read_peerings(
     """
     found: dict[int, list[PeeringEnd]] = defaultdict(list)
     wanted = {row.id for row in rows}
-    for row in connection.execute(_ACCEPTED):
+    for row in connection.execute(ACCEPTED.order_by(network_peerings.c.id)):
         for mine, other in (
             (row.requester_id, row.accepter_id),
             (row.accepter_id, row.requester_id),
         ):
             if mine not in wanted:
                 continue
-            prefixes = _read_subnets(connection, [other])[other]
+            theirs = _read_subnets(connection, [other])[other]
+            prefixes = [subnet for subnet in theirs if is_agreed(row, subnet.key)]
+            hidden = [subnet for subnet in parts[mine] if not is_agreed(row, subnet.key)]
             # Without IPv6 on both sides no answer would come back.
             has_ipv6 = any(subnet.cidr6 is not None for subnet in parts[mine])
             prefixes6 = _list_prefixes6(prefixes) if has_ipv6 else ()
@@ -202,6 +193,8 @@ def _read_peerings(
                     mine == row.requester_id,
                     tuple(subnet.cidr for subnet in prefixes),
                     prefixes6,
+                    row.link,
+                    (*(subnet.cidr for subnet in hidden), *_list_prefixes6(hidden)),
                 )
             )
     return found

@@ -63,6 +63,8 @@ class NetworkReconciler:
         self._lock = threading.Lock()
         #: Row ids of networks that were touched since they were compared.
         self._touched = set[int]()
+        #: Networks whose rows the database refused, by public id.
+        self._refused = set[str]()
         self._database: NorthboundDatabase | None = None
         self._closing = threading.Event()
         self._changed = threading.Event()
@@ -146,7 +148,7 @@ class NetworkReconciler:
             self._compare_all(database)
             self._thread.mark_well()
             while not self._closing.is_set() and self._read_northbound(self._zone) == remote:
-                database.session.wait(_LOOK_SECONDS)
+                database.session.wait(_RETRY_SECONDS if self._refused else _LOOK_SECONDS)
                 with mark_busy():
                     self._compare_touched(database)
         finally:
@@ -165,7 +167,25 @@ class NetworkReconciler:
             changes = dict[str, ChangeSet]()
             for key in keys[first : first + _AT_ONCE]:
                 changes[key] = plan_changes(_compile(wanted.get(key)), database.observe(key))
+            self._apply(database, changes)
+
+    def _apply(self, database: NorthboundDatabase, changes: dict[str, ChangeSet]) -> None:
+        """Make changes; what the database refuses of one network keeps no other one waiting."""
+        try:
             database.apply(changes)
+            self._refused -= changes.keys()
+            return
+        except NetworkingUnavailable as error:
+            if not error.details.get("is_refused"):
+                raise
+            if len(changes) == 1:
+                (key,) = changes
+                if key not in self._refused:
+                    log.warning("the rows of %s are not as they should be: %s", key, error.message)
+                self._refused.add(key)
+                return
+        for key, change in changes.items():
+            self._apply(database, {key: change})
 
     def _compare_touched(self, database: NorthboundDatabase) -> None:
         database.session.refresh()
@@ -185,6 +205,7 @@ class NetworkReconciler:
             # Nor is this the id of a network: it is the pair's of gateways.
             keys |= {PAIR_KEY} if 0 in touched and not self._zone else set()
             known = set(database.list_networks())
+            keys |= self._refused
             # One that moved to another zone leaves this one.
             gone = {row.public_id for row in present.values() if row.zone != self._zone} & known
             if touched - present.keys():
@@ -195,7 +216,7 @@ class NetworkReconciler:
         for key in sorted(keys | gone):
             changes[key] = plan_changes(_compile(wanted.get(key)), database.observe(key))
         try:
-            database.apply(changes)
+            self._apply(database, changes)
         except NetworkingUnavailable:
             with self._lock:
                 self._touched |= touched

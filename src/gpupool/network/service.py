@@ -17,6 +17,7 @@ from gpupool.network.balancing.service import renew_probes
 from gpupool.network.engine_row import renew_work, require_ready
 from gpupool.network.floating.reading import refuse_floating
 from gpupool.network.forwarding.reading import refuse_forwarded
+from gpupool.network.gateways.reading import choose_gateway
 from gpupool.network.ipv6.subnets import find_subnet_prefix
 from gpupool.network.lines.service import note_subnet
 from gpupool.network.machines.service import check_mtu
@@ -25,7 +26,7 @@ from gpupool.network.peerings import list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.requested_addresses import read_requested
-from gpupool.network.routing.peered_prefixes import refuse_second_way
+from gpupool.network.routing.peered_prefixes import list_peers, refuse_second_way
 from gpupool.network.routing.service import check_new_subnet, refuse_routed_subnet
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.views import describe_networks
@@ -124,7 +125,7 @@ class NetworkService:
             subnet = _insert_subnet(write, row.id, body)
             peered = list_peered_prefixes(write.connection, row)
             check_new_subnet(write.connection, row.id, subnet)
-            check_overlap(subnet, (prefix for _, prefix in peered), "a peered network")
+            check_overlap(subnet, peered, "a peered network")
             refuse_second_way(write.connection, row.id, subnet)
             note_subnet(write, row, subnet)
             renew_probes(write, row.id)
@@ -224,10 +225,12 @@ class NetworkService:
                 refuse_forwarded(write.connection, row)
                 refuse_floating(write.connection, row)
             if row.has_gateway != wanted:
+                number: int | None = None
                 if wanted:
                     refuse_above_quota(write.connection, row.tenant_id, "gateways")
+                    number = choose_gateway(write.connection)
                 changed = networks.update().where(networks.c.id == row.id)
-                write.execute(changed.values(has_gateway=wanted))
+                write.execute(changed.values(has_gateway=wanted, gateway_number=number))
                 kind = "network.gateway_created" if wanted else "network.gateway_deleted"
                 data = {"network": row.public_id}
                 write.event(kind, row.name, tenant_id=row.tenant_id, data=data)
@@ -334,7 +337,7 @@ def _insert_subnet(write: WriteTransaction, network_id: int, body: SubnetIn) -> 
 
 def _announce_with_peers(write: WriteTransaction, row: Any) -> None:
     """Announce a network whose prefixes changed, and those that have routes to it."""
-    others = {network_id for network_id, _ in list_peered_prefixes(write.connection, row)}
+    others = list_peers(write.connection, row.id)
     write.announce(*(("network", network_id) for network_id in {row.id, *others}))
 
 

@@ -24,6 +24,15 @@ networks = sa.Table(
         comment="jobs of its tenant that name no network join it",
     ),
     sa.Column("zone", sa.Integer, nullable=False, server_default="0"),
+    # The last guard against one address for two gateways; the first is `addresses.choose_number`.
+    sa.Column(
+        "gateway_number",
+        sa.Integer,
+        nullable=True,
+        index=True,
+        unique=True,
+        comment="of the gateway's address on the uplink; null: no gateway",
+    ),
     sa.UniqueConstraint("tenant_id", "name"),
 )
 
@@ -82,6 +91,19 @@ network_peerings = sa.Table(
     sa.Column("accepter", sa.String(16), nullable=False, index=True),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("accepted_ns", sa.BigInteger, nullable=True),
+    sa.Column(
+        "link",
+        sa.Integer,
+        nullable=True,
+        comment="number of its addresses between the two routers; null: not accepted",
+    ),
+    sa.Column(
+        "agreed",
+        sa.JSON,
+        nullable=False,
+        server_default="[]",
+        comment="ids of the subnets of both sides that the owner of the other one agreed to",
+    ),
     sa.UniqueConstraint("requester_id", "accepter"),
 )
 

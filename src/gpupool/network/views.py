@@ -52,7 +52,7 @@ def _describe_gateway(
 ) -> GatewayOut:
     if uplink is None:
         return GatewayOut(state="starting")
-    made = make_gateway(row.id, uplink, has_ipv6=row.id in networks6)
+    made = make_gateway(row.gateway_number, uplink, has_ipv6=row.id in networks6)
     address6 = None if made.address6 is None else str(made.address6)
     return GatewayOut(state="ready", address=str(made.address), address6=address6)
 

@@ -121,7 +121,6 @@ def test_a_subnet_that_a_peered_network_has_is_refused(
     with pytest.raises(OverlappingSubnets, match="of a peered network"):
         networks.create_subnet(house.admin, "ours", SubnetIn(name="more", cidr="10.1.0.0/28"))
     networks.create_subnet(house.admin, "ours", SubnetIn(name="more", cidr="10.2.0.0/24"))
-    assert [prefix for prefix, _ in list_routes(house, theirs)] == ["10.0.0.0/24", "10.2.0.0/24"]
 
 
 def test_a_peering_is_asked_for_once_and_ends_with_its_network(

@@ -77,3 +77,23 @@ def test_a_new_server_changes_nothing_on_the_wire_and_repairs_what_drifted(
     finally:
         second.close()
         second.join(30)
+
+
+def test_a_network_that_the_database_refuses_keeps_no_other_one_waiting(
+    house: NetworkHouse, server: DatabaseServer, reconciler: NetworkReconciler
+) -> None:
+    subnet = house.create_network("refused", "10.0.0.0/24").subnets[0].id
+    # Names of router ports are unique, and another user of the database has this one.
+    port = f"gpupool-router-{subnet}"
+    foreign = ("lrp-add", "foreign", port, "02:00:00:00:00:01", "192.0.2.1/24")
+    server.command("lr-add", "foreign", "--", *foreign)
+    house.create_network("beside", "10.0.0.0/24")
+    house.allocations.network_engine.enable()
+    house.tell_engine("ready", northbound=server.remote)
+    until(lambda: count_rows(server, "Logical_Switch") == 1)
+    house.create_network("later", "10.0.0.0/24")
+    until(lambda: count_rows(server, "Logical_Switch") == 2)
+    assert f"gpupool-{subnet}" not in server.command("list", "Logical_Switch")
+    server.command("lr-del", "foreign")
+    house.create_network("last", "10.0.0.0/24")
+    until(lambda: count_rows(server, "Logical_Switch") == 4)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpupool.agent.network.daemons import EngineFiles
-from gpupool.agent.network.firewall import format_rules
 from gpupool.agent.network.gateways.ipv6_forwarding import Ipv6Forwarding
 from gpupool.agent.network.namespaces import enter_namespace, import_pyroute2, turn_checksum_off
+from gpupool.agent.network.uplink_rules import format_rules
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.gateways.model import CABLE_MAC, UPLINK_PREFIXES
@@ -36,50 +36,6 @@ NAME_SERVER_FILES: Final = (
 #: The end of the cable in the switch's namespace.
 INNER: Final = "uplink"
 
-_RULES: Final = """
-table inet {table}
-delete table inet {table}
-table inet {table} {{
-    chain input {{
-        type filter hook input priority filter; policy accept;
-        iifname "{cable}" ct state established,related accept
-        iifname "{cable}" icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert }} accept
-        iifname "{cable}" drop
-{guard}
-    }}
-    chain boundary {{
-{boundary}
-    }}
-    chain forward {{
-        type filter hook forward priority filter; policy accept;
-        iifname "{cable}" ip saddr != {prefix} drop
-        iifname "{cable}" ip6 saddr != {prefix6} drop
-        iifname "{cable}" oifname "{cable}" drop
-        iifname "{cable}" jump boundary
-        oifname "{cable}" jump boundary
-        oifname "{cable}" ct state established,related accept
-        oifname "{cable}" ct status dnat accept
-        oifname "{cable}" drop
-    }}
-    chain prerouting {{
-        type nat hook prerouting priority dstnat; policy accept;
-{floating_in}
-{forwards}
-    }}
-    chain output {{
-        type nat hook output priority -100; policy accept;
-{floating_in}
-{forwards}
-    }}
-    chain postrouting {{
-        type nat hook postrouting priority srcnat; policy accept;
-{floating_out}
-        ip saddr {prefix} oifname != "{cable}" {translation}
-        ip6 saddr {prefix6} oifname != "{cable}" masquerade
-    }}
-}}
-"""
-
 
 class Uplink:
     """The uplink of one engine."""
@@ -94,6 +50,8 @@ class Uplink:
         self._record = root / "uplink"
         self._ipv6 = Ipv6Forwarding(root / "uplink6")
         self._cable = f"gpu{files.mark}"
+        #: Ids of floating IPs by their address on the cable.
+        self._owners = dict[str, str]()
 
     def set_up(
         self,
@@ -131,20 +89,17 @@ class Uplink:
                 self._lay(host, prefix)
         _FORWARDING.write_text("1")
         pairs = list(floating_ips)
-        rules = _RULES.format(
-            table=self._table,
-            cable=self._cable,
-            prefix=prefix,
-            # Before the forwards: all ports of a floating IP are its job's.
-            floating_in="\n".join(map(_format_floating_in, pairs)),
-            floating_out="\n".join(map(_format_floating_out, pairs)),
-            prefix6=derive_uplink(prefix),
-            forwards="\n".join(line for one in forwards for line in _format_forward(one)),
-            boundary="\n".join(f"        {line}" for line in format_rules(firewall, prefix)),
-            guard=_format_guard(floating),
-            translation="masquerade" if floating is None else f"snat ip to {floating}",
+        rules = format_rules(
+            self._table,
+            self._cable,
+            prefix,
+            forwards=forwards,
+            firewall=firewall,
+            floating_ips=pairs,
+            outer=floating,
         )
         self._load(rules)
+        self._forget_owners({one.inner: one.id for one in pairs})
         return prefix
 
     def carry_ipv6(self, prefix: IPv4Network, *, wanted: bool) -> None:
@@ -194,6 +149,22 @@ class Uplink:
         write_durably(self._record, f"{prefix} {before}\n".encode())
         return prefix, before
 
+    def _forget_owners(self, owners: dict[str, str]) -> None:
+        """Ask for the MAC address of what has another owner now: that of another network's gateway.
+
+        Else the kernel would send to the one before it for half a minute.
+        """
+        changed = {inner for inner, owner in owners.items() if self._owners.get(inner) != owner}
+        self._owners = owners
+        if not changed:
+            return
+        with import_pyroute2().IPRoute() as host:
+            for index in host.link_lookup(ifname=self._cable):
+                for entry in host.get_neighbours(family=socket.AF_INET, ifindex=index):
+                    address = entry.get_attr("NDA_DST")
+                    if address in changed and entry.get_attr("NDA_LLADDR") is not None:
+                        host.neigh("del", ifindex=index, dst=address)
+
     def _read_record(self) -> tuple[IPv4Network, str] | None:
         try:
             prefix, before = self._record.read_text().split()
@@ -223,40 +194,6 @@ class Uplink:
             raise NetworkingUnavailable(
                 f"nftables refuses the gateways' rules: {done.stderr[:300]}"
             )
-
-
-def _format_forward(forward: ForwardWork) -> list[str]:
-    # Not of loopback addresses: such packets may leave no machine (RFC 1122 section 3.2.1.3).
-    port = f"{forward.protocol} dport {forward.port}"
-    lines = [
-        f"        fib daddr type local ip daddr != 127.0.0.0/8 {port} dnat ip to {forward.gateway}"
-    ]
-    if forward.gateway6 is not None:
-        # Nor of link-local ones, which no router forwards (RFC 4291 section 2.5.6).
-        local = "fib daddr type local ip6 daddr != { ::1, fe80::/10 }"
-        lines.append(f"        {local} {port} dnat ip6 to {forward.gateway6}")
-    return lines
-
-
-def _format_floating_in(work: FloatingIpWork) -> str:
-    return f"        ip daddr {work.address} dnat ip to {work.inner}"
-
-
-def _format_floating_out(work: FloatingIpWork) -> str:
-    return f"        ip saddr {work.inner} snat ip to {work.address}"
-
-
-def _format_guard(floating: IPv4Address | None) -> str:
-    """Drop what comes for a connection that this machine does not know yet.
-
-    The kernel would answer it with a reset, which ends a connection that the other machine had.
-    """
-    if floating is None:
-        return ""
-    return (
-        f"        ip daddr {floating} meta l4proto {{ tcp, udp }} "
-        "ct state != { established, related } drop"
-    )
 
 
 def check_prefix(wanted: IPv4Network, routes: Iterable[IPv4Network]) -> IPv4Network:

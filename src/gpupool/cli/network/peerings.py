@@ -87,11 +87,22 @@ def _list_prefixes(row: Row) -> Any:
     return ", ".join(row["other_prefixes"]) or None
 
 
+def _list_new(row: Row) -> Any:
+    # An older server has none.
+    return ", ".join(row.get("other_new_prefixes", ())) or None
+
+
+def _list_own_new(row: Row) -> Any:
+    return ", ".join(row.get("own_new_prefixes", ())) or None
+
+
 COLUMNS = (
     TableColumn("PEERING", lambda row: row["id"]),
     TableColumn("WITH", _describe_other),
     TableColumn("STATE", _describe_state),
     TableColumn("PREFIXES", _list_prefixes),
+    TableColumn("NEW", _list_new),
+    TableColumn("NOT ACCEPTED", _list_own_new, wide=True),
     TableColumn("ASKED", lambda row: describe_instant(row["created_ns"]), wide=True),
 )
 PEERING_VERBS = {

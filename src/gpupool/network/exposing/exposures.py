@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 import sqlalchemy as sa
@@ -45,6 +46,8 @@ _EXPOSURES = (
 _HTTP_PORT = 80
 #: Characters of a job's name that the name of its load balancer has.
 _NAME_LENGTH = 50
+#: Of them, those that tell long names apart.
+_MARK_LENGTH = 8
 
 
 def create_exposure(
@@ -76,7 +79,7 @@ def create_exposure(
             out = _describe(write.connection, states, row)
             _refuse_other(out, body)
             return out
-    name = body.name or f"{port.name.partition('.')[0][:_NAME_LENGTH]}-{body.port}"
+    name = body.name or _make_name(port.name.partition(".")[0], body.port)
     check_name(name, "name of a load balancer")
     request = _make_balancer(name, body)
     routes = _make_routes(port.name, body)
@@ -146,6 +149,14 @@ def _find_port(connection: sa.Connection, job: str, allocation_id: int | None) -
         f"job {job} is in no network, so its ports are the machine's own",
         hint="start it in one: gpupool submit --network NAME",
     )
+
+
+def _make_name(job: str, port: int) -> str:
+    """Make the name of a job's load balancer. Two long names that begin alike give two."""
+    if len(job) > _NAME_LENGTH:
+        mark = sha256(job.encode()).hexdigest()[:_MARK_LENGTH]
+        job = f"{job[: _NAME_LENGTH - _MARK_LENGTH - 1]}-{mark}"
+    return f"{job}-{port}"
 
 
 def _make_balancer(name: str, body: ExposureIn) -> LoadBalancerIn:

@@ -21,6 +21,7 @@ _RULES = (
         firewall_rules,
         networks.c.name.label("network"),
         networks.c.has_gateway,
+        networks.c.gateway_number,
         networks.c.tenant_id,
         tenants.c.name.label("tenant"),
     )
@@ -61,7 +62,7 @@ def read_firewall_work(connection: sa.Connection, uplink: IPv4Network | None) ->
 
 def _find_address(row: Any, uplink: IPv4Network) -> str:
     """Find the address of a gateway in the family of a rule, also where it carries IPv4 alone."""
-    gateway = make_gateway(row.network_id, uplink, has_ipv6=True)
+    gateway = make_gateway(row.gateway_number, uplink, has_ipv6=True)
     return str(gateway.address6 if ":" in row.prefix else gateway.address)
 
 

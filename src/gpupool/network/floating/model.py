@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
+
+#: Numbers of floating IPs on the uplink, whose addresses are in the upper half of its prefix. 0 is of
+#: earlier pools alone.
+INNER_NUMBERS: Final = range(1, 2**15 - 1)
 
 
 class NamedPort(Protocol):
@@ -42,12 +46,11 @@ class FloatingIp:
 
 
 def make_inner_address(number: int, uplink: IPv4Network) -> IPv4Address:
-    """Make the address of a floating IP on the uplink, by its row id.
+    """Make the address of a floating IP on the uplink, by its number there.
 
     They have the upper half of the uplink, gateways the lower one (`make_gateway`).
     """
-    half = uplink.num_addresses // 2
-    return uplink[half + number % (half - 1)]
+    return uplink[uplink.num_addresses // 2 + number]
 
 
 def bind_ports(

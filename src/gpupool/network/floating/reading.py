@@ -9,9 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import StillInUse
+from gpupool.base.errors import StillInUse, TooManyNetworks
+from gpupool.network.addresses import choose_number
 from gpupool.network.engine_row import read_engine_row
-from gpupool.network.floating.model import FloatingIp, make_inner_address
+from gpupool.network.floating.model import INNER_NUMBERS, FloatingIp, make_inner_address
 from gpupool.network.floating.tables import floating_ips
 from gpupool.network.gateways.reading import read_pair_row
 from gpupool.network.tables import network_ports, networks
@@ -36,7 +37,7 @@ def read_floating(
         query = query.where(floating_ips.c.network_id.in_(network_ids))
     for row in connection.execute(query):
         address = IPv4Address(row.address)
-        inner = make_inner_address(row.id, uplink)
+        inner = make_inner_address(row.inner_number, uplink)
         found[row.network_id].append(FloatingIp(row.public_id, address, inner, row.target))
     return found
 
@@ -59,6 +60,19 @@ def read_taken(connection: sa.Connection) -> set[IPv4Address]:
     if pair is not None:
         taken |= {IPv4Address(one) for one in (pair.address, pair.upstream) if one}
     return taken
+
+
+def choose_inner(connection: sa.Connection) -> int:
+    """Choose the number of a new floating IP on the uplink. Raises TooManyNetworks."""
+    taken = set(connection.execute(sa.select(floating_ips.c.inner_number)).scalars())
+    number = choose_number(taken, INNER_NUMBERS)
+    if number is None:
+        raise TooManyNetworks(
+            f"the pool has {len(taken)} floating IPs, the most that its uplink can carry",
+            hint="release one: gpupool network floating-ip-delete NETWORK ADDRESS",
+            limit=len(taken),
+        )
+    return number
 
 
 def count_floating(connection: sa.Connection, tenant_id: int) -> int:

@@ -20,7 +20,12 @@ from gpupool.model.tenant import Principal
 from gpupool.network.engine_row import renew_work, require_ready
 from gpupool.network.floating.choices import choose_floating
 from gpupool.network.floating.opening import read_floating_prefix
-from gpupool.network.floating.reading import count_floating, describe_floating, read_taken
+from gpupool.network.floating.reading import (
+    choose_inner,
+    count_floating,
+    describe_floating,
+    read_taken,
+)
 from gpupool.network.floating.tables import floating_ips
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
@@ -97,6 +102,7 @@ class FloatingIpService:
                 public_id=key,
                 network_id=network.id,
                 address=str(address),
+                inner_number=choose_inner(write.connection),
                 target=target,
                 created_ns=write.now_ns,
                 state="starting",

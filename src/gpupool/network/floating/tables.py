@@ -15,6 +15,14 @@ floating_ips = sa.Table(
     sa.Column("network_id", sa.ForeignKey(networks.c.id), nullable=False, index=True),
     # The last guard against one address given twice; the first is `choices`.
     sa.Column("address", sa.String(39), nullable=False, unique=True, comment="outside"),
+    sa.Column(
+        "inner_number",
+        sa.Integer,
+        nullable=False,
+        index=True,
+        unique=True,
+        comment="of its address on the uplink",
+    ),
     sa.Column("target", sa.String(127), nullable=False, comment="a job's DNS name or address"),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     # What the agent's probe saw last.

@@ -38,7 +38,7 @@ def read_forward_work(connection: sa.Connection, uplink: IPv4Network | None) -> 
     if uplink is None:
         return []
     query = (
-        sa.select(port_forwards)
+        sa.select(port_forwards, networks.c.gateway_number)
         .join(networks, networks.c.id == port_forwards.c.network_id)
         .where(networks.c.has_gateway)
         .order_by(port_forwards.c.protocol, port_forwards.c.port)
@@ -46,7 +46,8 @@ def read_forward_work(connection: sa.Connection, uplink: IPv4Network | None) -> 
     networks6 = list_networks6(connection)
     work = list[ForwardWork]()
     for row in connection.execute(query):
-        gateway = make_gateway(row.network_id, uplink, has_ipv6=row.network_id in networks6)
+        has_ipv6 = row.network_id in networks6
+        gateway = make_gateway(row.gateway_number, uplink, has_ipv6=has_ipv6)
         address6 = None if gateway.address6 is None else str(gateway.address6)
         work.append(
             ForwardWork(

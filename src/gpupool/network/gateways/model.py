@@ -26,6 +26,9 @@ UPLINK_PREFIXES: Final = (
     IPv4Network("100.125.0.0/16"),
     IPv4Network("100.124.0.0/16"),
 )
+#: Numbers of gateways, whose addresses are in the lower half of a prefix. 0 is of earlier
+#: pools alone. The upper half is for floating IPs (`floating.model.INNER_NUMBERS`).
+GATEWAY_NUMBERS: Final = range(1, 2**15 - 2)
 #: Settings of the tunnels' BFD in `NB_Global.options` (ovn-nb(5)), in milliseconds: a machine that
 #: is gone is noticed after 0.3 s, not after 3 s.
 BFD_OPTIONS: Final = {"bfd-min-rx": "100", "bfd-min-tx": "100", "bfd-mult": "3"}

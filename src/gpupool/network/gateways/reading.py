@@ -7,9 +7,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.base.errors import TooManyNetworks
 from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.network.addresses import choose_number
 from gpupool.network.balancing.model import RESOLVER_ADDRESSES
-from gpupool.network.gateways.model import MOST_DRILL_SECONDS, GatewayPair
+from gpupool.network.gateways.model import GATEWAY_NUMBERS, MOST_DRILL_SECONDS, GatewayPair
 from gpupool.network.gateways.rows import DRILL_ADDRESS, make_drill_mac
 from gpupool.network.gateways.tables import (
     network_gateway_drills,
@@ -55,6 +57,20 @@ def read_pair(connection: sa.Connection) -> GatewayPair | None:
         return None
     first, second = (name_chassis(member.agent, centre) for member in members)
     return GatewayPair((first, second))
+
+
+def choose_gateway(connection: sa.Connection) -> int:
+    """Choose the number of a new gateway on the uplink. Raises TooManyNetworks."""
+    query = sa.select(networks.c.gateway_number).where(networks.c.gateway_number.is_not(None))
+    taken = set(connection.execute(query).scalars())
+    number = choose_number(taken, GATEWAY_NUMBERS)
+    if number is None:
+        raise TooManyNetworks(
+            f"the pool has {len(taken)} gateways, the most that its uplink can carry",
+            hint="delete one that no job needs: gpupool network gateway-delete NAME",
+            limit=len(taken),
+        )
+    return number
 
 
 def read_drill_ports(connection: sa.Connection) -> dict[int, str]:

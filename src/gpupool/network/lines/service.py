@@ -27,6 +27,7 @@ from gpupool.network.lines.translation import check_origins
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.peerings import list_peered_prefixes
 from gpupool.network.quotas.check import refuse_above_quota
+from gpupool.network.routing.peered_prefixes import list_peers
 from gpupool.network.tables import subnets
 from gpupool.network.zones.service import require_first_zone
 from gpupool.store.database import Store, WriteTransaction
@@ -152,7 +153,7 @@ def note_subnet(write: WriteTransaction, network: Any, added: IPv4Network | None
     a peered one.
     """
     ours = list_line_prefixes(write.connection, network.id)
-    others = {other for other, _ in list_peered_prefixes(write.connection, network)}
+    others = list_peers(write.connection, network.id)
     theirs = list[IPv4Network]()
     for other in others:
         theirs += list_line_prefixes(write.connection, other)
@@ -219,7 +220,7 @@ def _list_present(connection: sa.Connection, network: Any) -> list[tuple[str, IP
         for cidr in _list_subnets(connection, network.id)
     ]
     peered = list_peered_prefixes(connection, network)
-    found += [("a peered network", prefix) for _, prefix in peered]
+    found += [("a peered network", prefix) for prefix in peered]
     lines = list_line_prefixes(connection, network.id)
     found += [("another line", prefix) for prefix in lines]
     return found

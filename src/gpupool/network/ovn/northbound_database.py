@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.ovn.session import OvsdbSession
 from gpupool.network.rows import ChangeSet, NorthboundRow, RowUpdate, Value
 
@@ -103,7 +104,8 @@ class NorthboundDatabase:
     def apply(self, changes: Mapping[str, ChangeSet]) -> None:
         """Make the changes of some networks in one transaction.
 
-        Raises NetworkingUnavailable; then nothing was changed, or all of it.
+        Raises NetworkingUnavailable; then nothing was changed, or all of it. With `is_refused` in
+        `details` the database takes none of it.
         """
         if any(changes.values()):
             self._session.commit(lambda transaction: self._write(transaction, changes))
@@ -137,7 +139,7 @@ class NorthboundDatabase:
         return row
 
     def _update(self, update: RowUpdate, made: Mapping[str, Any]) -> None:
-        row = self._rows[update.key]
+        row = self._find_row(update.key)
         for column, value in update.columns.items():
             setattr(row, column, _encode(value))
         # Added and removed one by one: what others have put into the set stays.
@@ -149,7 +151,15 @@ class NorthboundDatabase:
                 row.addvalue(column, other)
 
     def _resolve(self, keys: Iterable[str], made: Mapping[str, Any]) -> list[Any]:
-        return [made[key] if key in made else self._rows[key] for key in sorted(keys)]
+        return [made[key] if key in made else self._find_row(key) for key in sorted(keys)]
+
+    def _find_row(self, key: str) -> Any:
+        """Find a row of ours. Refuses where a client deleted it, or it was refused itself."""
+        if key not in self._rows:
+            raise NetworkingUnavailable(
+                f"the database has no row {key}, which a change needs", is_refused=True
+            )
+        return self._rows[key]
 
     def _note_row(self, event: str, row: Any) -> None:
         """Follow a row of ours: the copy calls it with each change."""

@@ -130,6 +130,7 @@ class OvsdbSession:
 
         Raises:
             NetworkingUnavailable: it was not committed; the message has the server's reason.
+                `is_refused` of `details`: the server refused it, and would again.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -144,7 +145,8 @@ class OvsdbSession:
                 return
             if status == transaction.ERROR:
                 raise NetworkingUnavailable(
-                    f"the database at {self.remote} refused a change: {transaction.get_error()}"
+                    f"the database at {self.remote} refused a change: {transaction.get_error()}",
+                    is_refused=True,
                 )
             self._wait_for_change(deadline)
         raise NetworkingUnavailable(

@@ -5,7 +5,9 @@ Everything runs in the caller's transaction.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from ipaddress import IPv4Network, IPv6Network
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -13,11 +15,32 @@ from gpupool.base.errors import OverlappingSubnets
 from gpupool.network.lines.reading import list_line_prefixes
 from gpupool.network.tables import network_peerings, networks, subnets
 
-_ACCEPTED = (
-    sa.select(network_peerings.c.requester_id, networks.c.id)
+_requester = networks.alias("peering_requester")
+
+#: Peerings that are accepted, with what `choose_agreed` takes.
+ACCEPTED: Final = (
+    sa.select(
+        network_peerings.c.id,
+        network_peerings.c.public_id,
+        network_peerings.c.requester_id,
+        network_peerings.c.link,
+        network_peerings.c.agreed,
+        networks.c.id.label("accepter_id"),
+        (networks.c.tenant_id == _requester.c.tenant_id).label("is_own"),
+    )
     .join(networks, networks.c.public_id == network_peerings.c.accepter)
+    .join(_requester, _requester.c.id == network_peerings.c.requester_id)
     .where(network_peerings.c.accepted_ns.is_not(None))
 )
+
+
+def is_agreed(peering: Any, subnet: str) -> bool:
+    """Whether the owner of the other side of a peering agreed to a subnet, by its public id.
+
+    Args:
+        peering: a row of `ACCEPTED`. Where both networks are of one tenant, it agrees to all.
+    """
+    return bool(peering.is_own) or subnet in peering.agreed
 
 
 def refuse_second_way(
@@ -27,10 +50,10 @@ def refuse_second_way(
 
     Else its owner's packets for the other network would go to the owner of this one.
     """
-    read = read_prefixes if isinstance(cidr, IPv4Network) else read_prefixes6
-    for peer in _list_peers(connection, network_id):
-        for other in _list_peers(connection, peer) - {network_id}:
-            if any(cidr.overlaps(prefix) for prefix in read(connection, other)):
+    for peer in list_peers(connection, network_id):
+        routed = read_routed(connection, peer, list_peers(connection, peer) - {network_id})
+        for prefix in routed:
+            if _is_shared(cidr, prefix):
                 # The other network is of an owner who has agreed to tell the peer alone.
                 raise OverlappingSubnets(
                     f"{cidr} overlaps a network that a peered network is peered with",
@@ -39,13 +62,42 @@ def refuse_second_way(
                 )
 
 
-def _list_peers(connection: sa.Connection, network_id: int) -> set[int]:
+def list_peers(connection: sa.Connection, network_id: int) -> set[int]:
     """List the row ids of the networks that a network is peered with."""
+    return {_find_other(row, network_id) for row in _read_accepted(connection, network_id)}
+
+
+def read_routed(
+    connection: sa.Connection, network_id: int, peers: Collection[int]
+) -> list[IPv4Network | IPv6Network]:
+    """Read the prefixes to which a network has routes over its peerings.
+
+    Args:
+        peers: row ids of the networks at the other ends; those of other peerings are left out.
+    """
+    found = list[IPv4Network | IPv6Network]()
+    for row in _read_accepted(connection, network_id):
+        other = _find_other(row, network_id)
+        if other not in peers:
+            continue
+        query = sa.select(subnets).where(subnets.c.network_id == other).order_by(subnets.c.id)
+        for subnet in connection.execute(query):
+            if is_agreed(row, subnet.public_id):
+                found.append(IPv4Network(subnet.cidr))
+                if subnet.cidr6 is not None:
+                    found.append(IPv6Network(subnet.cidr6))
+    return found
+
+
+def _read_accepted(connection: sa.Connection, network_id: int) -> Sequence[Any]:
     ends = sa.or_(network_peerings.c.requester_id == network_id, networks.c.id == network_id)
-    found = set[int]()
-    for row in connection.execute(_ACCEPTED.where(ends)):
-        found |= {row.requester_id, row.id}
-    return found - {network_id}
+    return connection.execute(ACCEPTED.where(ends).order_by(network_peerings.c.id)).all()
+
+
+def _find_other(peering: Any, network_id: int) -> int:
+    requester: int = peering.requester_id
+    accepter: int = peering.accepter_id
+    return accepter if requester == network_id else requester
 
 
 def refuse_overlap(connection: sa.Connection, one: int, other: int) -> None:
@@ -75,14 +127,12 @@ def refuse_two_ways(connection: sa.Connection, ours: int, theirs: int) -> None:
     """
     clashing = list[str]()
     asked = _read_all_prefixes(connection, theirs)
-    for peer in sorted(_list_peers(connection, ours)):
-        for prefix in _read_all_prefixes(connection, peer):
-            clashing += [f"{one} and {prefix}" for one in asked if _is_shared(one, prefix)]
-    for peer in sorted(_list_peers(connection, theirs)):
-        present = _read_all_prefixes(connection, peer)
-        for one in _read_all_prefixes(connection, ours):
-            if any(_is_shared(one, prefix) for prefix in present):
-                clashing.append(f"{one} and a network that the other one is peered with")
+    for prefix in read_routed(connection, ours, list_peers(connection, ours) - {theirs}):
+        clashing += [f"{one} and {prefix}" for one in asked if _is_shared(one, prefix)]
+    present = read_routed(connection, theirs, list_peers(connection, theirs) - {ours})
+    for one in _read_all_prefixes(connection, ours):
+        if any(_is_shared(one, prefix) for prefix in present):
+            clashing.append(f"{one} and a network that the other one is peered with")
     if clashing:
         raise OverlappingSubnets(
             f"two networks with a peering to the same one share addresses: {', '.join(clashing)}",

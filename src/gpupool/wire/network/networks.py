@@ -120,7 +120,16 @@ class PeeringOut(WireModel):
     other: str = Field(description="id of the other network")
     other_name: str | None = Field(None, description="null: its owner has not accepted yet")
     other_tenant: str | None = None
-    other_prefixes: list[str] = Field(default_factory=list)
+    other_prefixes: list[str] = Field(
+        default_factory=list, description="which packets reach, or will once it is accepted"
+    )
+    other_new_prefixes: list[str] = Field(
+        default_factory=list,
+        description="of subnets that the other network got later: accept again to reach them",
+    )
+    own_new_prefixes: list[str] = Field(
+        default_factory=list, description="which the owner of the other network has yet to accept"
+    )
     created_ns: int
     accepted_ns: int | None = None
 

@@ -146,3 +146,14 @@ def test_other_users_and_other_tenants_publish_nothing(pool: NetworkHouse) -> No
     with pytest.raises(NotFound):
         service.expose("serve.1", HTTP, stranger)
     assert list_balancers(pool) == []
+
+
+def test_jobs_whose_long_names_begin_alike_are_both_published(pool: NetworkHouse) -> None:
+    begin = "n" * 55
+    made = list[str]()
+    for name in (f"{begin}-a", f"{begin}-b"):
+        pool.submit(name=name, network="lab")
+        out = pool.allocations.exposures.expose(name, ExposureIn(port=8000), pool.admin)
+        made.append(out.load_balancer.name)
+    assert len(set(made)) == 2
+    assert all(len(name) <= 63 for name in made)

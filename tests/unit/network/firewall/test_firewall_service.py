@@ -69,7 +69,7 @@ def test_a_rule_of_a_network_holds_while_it_has_a_gateway_and_goes_with_it(
     house.tell_engine("ready", northbound="unix:/nowhere", uplink=UPLINK)
     assert list_work(house) == []
     house.allocations.networks.create_gateway(house.admin, "lab")
-    assert [one.gateway for one in list_work(house)] == ["198.18.0.3"]
+    assert [one.gateway for one in list_work(house)] == ["198.18.0.4"]
     house.allocations.networks.delete_gateway(house.admin, "lab")
     house.allocations.networks.delete_network(house.admin, "lab")
     assert firewall.list_rules(house.admin) == []

@@ -6,7 +6,13 @@ from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
-from gpupool.network.floating.model import FloatingIp, bind_ports, make_inner_address
+from gpupool.network.floating.model import (
+    INNER_NUMBERS,
+    FloatingIp,
+    bind_ports,
+    make_inner_address,
+)
+from gpupool.network.gateways.model import GATEWAY_NUMBERS
 from gpupool.network.model import Port, make_gateway
 
 UPLINK = IPv4Network("198.18.0.0/16")
@@ -23,9 +29,9 @@ def make_port(number: int, name: str) -> Port:
 
 
 def test_addresses_on_the_uplink_are_apart_from_gateways_and_in_the_prefix() -> None:
-    numbers = (*range(5), *range(32_760, 32_775), *range(65_530, 65_545))
-    inner = {make_inner_address(number, UPLINK) for number in numbers}
-    gateways = {make_gateway(number, UPLINK).address for number in numbers}
+    ends = ({0, *INNER_NUMBERS[::1000], INNER_NUMBERS[-1]}, {0, *GATEWAY_NUMBERS[::1000]})
+    inner = {make_inner_address(number, UPLINK) for number in ends[0]}
+    gateways = {make_gateway(number, UPLINK).address for number in ends[1] | {GATEWAY_NUMBERS[-1]}}
     assert not inner & gateways
     assert not (inner | gateways) & {UPLINK[0], UPLINK[1], UPLINK[-1]}
     assert all(address in UPLINK for address in inner | gateways)

@@ -26,7 +26,7 @@ from tests.unit.network.networks import make_network
 
 CIDR6 = IPv6Network("fd12:3456:789a::/64")
 UPLINK = IPv4Network("198.18.0.0/16")
-PEER = PeeringEnd(1, "p-1", True, (IPv4Network("10.9.0.0/24"),))
+PEER = PeeringEnd(1, "p-1", True, (IPv4Network("10.9.0.0/24"),), link=1)
 BALANCER = LoadBalancer(3, "b-1", "api", "tcp", 443, 80, ("job-1000", "job-1001"), True)
 
 

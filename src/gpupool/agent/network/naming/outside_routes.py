@@ -6,6 +6,7 @@ The southbound database says which networks have one. Needs the extra `network`.
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,8 @@ from gpupool.network.northbound import name_port
 
 #: What the names of ports begin with.
 _BEGIN = name_port("")
+
+log = logging.getLogger(__name__)
 
 
 class OutsideRoutes:
@@ -39,9 +42,19 @@ class OutsideRoutes:
         for name, has_route in wanted:
             port = name.removeprefix(_BEGIN)
             namespace = self._namespaces.locate(port)
-            if self._done.get(port) == has_route or route_outside(namespace, wanted=has_route):
+            if self._done.get(port) == has_route or _try_route(namespace, wanted=has_route):
                 done[port] = has_route
         self._done = done
+
+
+def _try_route(namespace: Path, *, wanted: bool) -> bool:
+    """Do as `route_outside`; what one port refuses keeps no other one waiting."""
+    try:
+        return route_outside(namespace, wanted=wanted)
+    except OSError as error:
+        # Its job ends, or has changed its routes.
+        log.debug("the IPv6 route outside in %s: %s", namespace.name, error)
+        return False
 
 
 def route_outside(namespace: Path, *, wanted: bool) -> bool:
@@ -49,17 +62,23 @@ def route_outside(namespace: Path, *, wanted: bool) -> bool:
 
     Returns:
         Whether it is done; else the port has no namespace or no IPv6, or is not set up yet.
+
+    Raises OSError where the namespace has gone, or its kernel takes no such route.
     """
     if not namespace.exists():
         return False
-    with enter_namespace(namespace), import_pyroute2().IPRoute() as inside:
+    library = import_pyroute2()
+    with enter_namespace(namespace), library.IPRoute() as inside:
         routes = list(inside.get_routes(family=socket.AF_INET6))
         gateway = _find_hop(routes, UNIQUE_LOCAL.prefixlen, str(UNIQUE_LOCAL[0]))
         if gateway is None:
             return False
         if (_find_hop(routes, 0, None) is not None) != wanted:
             verb = "add" if wanted else "del"
-            inside.route(verb, dst="::/0", gateway=gateway, family=socket.AF_INET6)
+            try:
+                inside.route(verb, dst="::/0", gateway=gateway, family=socket.AF_INET6)
+            except library.NetlinkError as error:
+                raise OSError(error.code, str(error)) from error
     return True
 
 

@@ -67,6 +67,9 @@ class ResolverProcesses:
         self._plugged: dict[str, str] = {}
         #: The networks whose resolvers are known to have their IPv6 address.
         self._with_ipv6 = set[str]()
+        #: The networks whose resolvers are known to have read their files. An agent may have ended
+        #: between writing these and saying so.
+        self._read = set[str]()
 
     def list_networks(self) -> list[str]:
         """List the networks that have a resolver, or what is left of one."""
@@ -89,12 +92,14 @@ class ResolverProcesses:
         if self.is_running(network) and self._lacks_ipv6(network, work):
             # Its network has IPv6 from now on: one more address, and a process that listens there.
             self.end(network, ports)
-        is_changed = _write_files(files, config, account)
+        if _write_files(files, config, account):
+            self._read.discard(network)
         if config.has_ipv6:
             route_outside(self._namespaces.locate(network), wanted=config.has_outside6)
         if self.is_running(network):
-            if is_changed:
+            if network not in self._read:
                 self._reload(network)
+                self._read.add(network)
             self._plug(network, config, ports)
             return
         attached = self._namespaces.create(work)
@@ -105,6 +110,7 @@ class ResolverProcesses:
         helper = make_resolver(network, files, account, attached.namespace, config)
         self._helpers.start(network, [helper])
         _await_listening(network, attached.namespace)
+        self._read.add(network)
 
     def end(self, network: str, ports: SwitchPorts | None) -> None:
         """End a resolver and remove what it had. Idempotent.
@@ -118,6 +124,7 @@ class ResolverProcesses:
         self._helpers.release(network)
         self._plugged.pop(network, None)
         self._with_ipv6.discard(network)
+        self._read.discard(network)
         if ports is not None:
             ports.remove(name_interface(network))
         self._namespaces.remove(network)
