@@ -19,6 +19,7 @@ from typing import Any
 from bench.hami_peer import PeerMissingError
 from bench.kubernetes.rig import CARDS, PODS, BenchPool, spread
 from gpupool.base.errors import ApiServerRejection
+from tests.support.claims import claim_port
 from tests.support.cluster.api import is_healthy
 from tests.support.cluster.build import find_go
 from tests.support.cluster.cluster import Cluster
@@ -26,7 +27,6 @@ from tests.support.cluster.control import SCHEDULER_QPS
 from tests.support.cluster.directory import ClusterError
 from tests.support.cluster.images import SHELL
 from tests.support.cluster.processes import Program
-from tests.support.cluster_pool import free_port
 
 VARIABLE = "GPUPOOL_BENCH_HAMI_SCHEDULER"
 PACKAGE = "github.com/Project-HAMi/HAMi/cmd/scheduler"
@@ -123,7 +123,7 @@ async def prepare(pool: BenchPool) -> None:
 
 def start(cluster: Cluster, program: Path) -> dict[str, int]:
     """Both programs' numbers. They end with the rig."""
-    place, port, metrics, serving = cluster.directory.path, free_port(), free_port(), free_port()
+    place, port, metrics, serving = cluster.directory.path, claim_port(), claim_port(), claim_port()
     devices, configuration = place / "hami-devices.yaml", place / "hami-scheduler.json"
     devices.write_text(DEVICES)
     configuration.write_text(json.dumps(_configuration(cluster, port)))

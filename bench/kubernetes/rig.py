@@ -29,10 +29,11 @@ from gpupool.kubernetes.manifests import install
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import Mode
 from tests.support import kube_builders
+from tests.support.claims import claim_port
 from tests.support.cluster.api import RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.session import session_cluster
-from tests.support.cluster_pool import ClusterPool, free_port, fresh
+from tests.support.cluster_pool import ClusterPool, fresh
 
 Object = dict[str, Any]
 CARDS = 8
@@ -77,7 +78,7 @@ class BenchPool:
         await self.api.patch(f"{ledger.NODES}/{name}/status", {"status": status})
 
     def start(self, *more: str) -> None:
-        self._port = free_port()
+        self._port = claim_port()
         self.pool.start("--listen", f"127.0.0.1:{self._port}", *more)
 
     def stop(self) -> None:

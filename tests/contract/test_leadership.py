@@ -24,6 +24,9 @@ from gpupool.store.tables import events, leader
 from tests.support.hand_clock import Clock
 
 BUSY_SECONDS = 5.0
+#: Of the leases here, in seconds: none ends by itself where the machine stalls for longer than the
+#: two of a pool.
+LONG_SECONDS = 600.0
 
 
 class Servers:
@@ -38,17 +41,25 @@ class Servers:
         self._stack.callback(engine.dispose)
         return engine
 
-    def lead(self, holder: str, instance: str | None = None) -> Store:
+    def lead(
+        self, holder: str, instance: str | None = None, seconds: float = LONG_SECONDS
+    ) -> Store:
         engine = self.engine(holder)
         prepare_database(engine, time.time_ns(), f"p-{holder}")
-        leading = LeaderLease(holder, instance or holder, f"http://{holder}:8470", clock=self.clock)
+        leading = LeaderLease(
+            holder,
+            instance or holder,
+            f"http://{holder}:8470",
+            clock=self.clock,
+            lease_seconds=seconds,
+        )
         return open_store(engine, holder, busy_seconds=BUSY_SECONDS, leading=leading)
 
     def expire(self) -> None:
         """As if the leader had not been heard for a lease, by the database's clock."""
         with self.engine("expire").begin() as connection:
             connection.execute(
-                leader.update().values(expires_us=leader.c.expires_us - int(LEASE_SECONDS * 1e6))
+                leader.update().values(expires_us=leader.c.expires_us - int(LONG_SECONDS * 1e6))
             )
 
 
@@ -78,7 +89,7 @@ def said(store: Store) -> list[str]:
 def test_a_second_server_is_refused_while_the_lease_holds(servers: Servers) -> None:
     first = servers.lead("a")
     with pytest.raises(
-        PoolHeldElsewhere, match=r"http://a:8470 leads for [0-2]\.\d s more"
+        PoolHeldElsewhere, match=r"http://a:8470 leads for [56]\d\d\.\d s more"
     ) as refusal:
         servers.lead("b")
     assert refusal.value.details == {"leader": "http://a:8470"}
@@ -125,7 +136,7 @@ def test_the_same_instance_takes_its_own_lease_back_at_once(servers: Servers) ->
         found = find_leader(connection)
     assert found is not None
     assert (found.holder, found.instance) == ("a2", "a")
-    assert 0 < found.left_seconds <= LEASE_SECONDS
+    assert 0 < found.left_seconds <= LONG_SECONDS
 
 
 def test_a_renewal_prolongs_the_lease_and_fails_for_good_once_another_leads(
@@ -175,7 +186,7 @@ def test_the_pool_of_a_second_server_is_the_one_of_the_database(servers: Servers
 def test_a_leader_answers_until_shortly_before_its_lease_ends(
     servers: Servers, seconds: float, refusals: list[type[GpupoolError]]
 ) -> None:
-    lease = lease_of(servers.lead("a"))
+    lease = lease_of(servers.lead("a", seconds=LEASE_SECONDS))
     servers.clock.now += seconds
     found: list[type[GpupoolError]] = []
     for check in (lease.check_begin, lease.check_answer):

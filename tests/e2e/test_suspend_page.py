@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.pool_fixture import RealPool
+from tests.e2e.pool_fixture import SECONDS, RealPool
 from tests.support import pages
 from tests.support.typed_commands import commands
 
@@ -33,7 +33,7 @@ def pool(tmp_path: Path) -> Iterator[RealPool]:
 
 
 def await_ticks(folder: Path, count: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + SECONDS
     while len(read_ticks(folder)) < count:
         assert time.monotonic() < deadline, f"{count} looks at the contents did not come"
         time.sleep(0.02)
@@ -89,10 +89,7 @@ def test_refusals_name_the_reason_and_the_job_runs_on(pool: RealPool, tmp_path: 
     done = pool.run("submit", "--gpu", "0.4", "--memory", "1GiB", "--name", "small", "--",
                     "python3", "small.py", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "small").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    pool.until((tmp_path / "small").exists, "the start of the small job")
     pool.do("suspend", "small")
     assert "suspended" in pool.do("ps")
     pool.do("submit", "--gpu", "0.5", "--memory", "1GiB", "--name", "other", "--", "sleep", "600")
@@ -102,10 +99,7 @@ def test_refusals_name_the_reason_and_the_job_runs_on(pool: RealPool, tmp_path: 
     assert "suspended" in pool.do("show", "small")
     # A suspended job can be stopped: it gets the signal although it was stopped.
     pool.do("stop", "small", "--grace", "5s")
-    deadline = time.monotonic() + 30
-    while json.loads(pool.do("show", "small", "-o", "json"))["state"] == "running":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    pool.until(lambda: pool.job("small")["state"] != "running", "the end of the small job")
 
 
 def test_an_idle_job_gives_way_and_wakes_with_its_next_call(

@@ -165,6 +165,8 @@ class AccountPool(RealPool):
     def __init__(self, state_dir: Path, podman: AccountPodman) -> None:
         super().__init__(state_dir, "2xL40S")
         self.account = podman.account
+        # That of the tests may be closed to the account: its Podman then does not start.
+        self.environ.pop("TMPDIR", None)
 
     def type(self, *words: str, **settings: Any) -> subprocess.CompletedProcess[str]:
         """One command of the account, whatever it answers."""

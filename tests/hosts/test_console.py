@@ -10,7 +10,6 @@ import gzip
 import json
 import os
 import signal
-import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 
 from tests.e2e.pool_fixture import RealPool
 from tests.support import packet_loss
+from tests.support.claims import claim_port
 from tests.support.console_browser import (
     STATIC,
     add_package_path,
@@ -70,9 +70,7 @@ class ListeningPool(RealPool):
     def __init__(self, state_dir: Path) -> None:
         super().__init__(state_dir, "2xL40S")
         add_package_path(self.environ)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.address = f"127.0.0.1:{claim_port()}"
 
     def up(self, *words: str) -> str:
         return super().up("--listen", self.address, *words)

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import urllib.error
@@ -25,6 +24,7 @@ from tests.hosts.container_account import (
     find_missing_part,
     make_account,
 )
+from tests.support.claims import claim_port
 from tests.support.supervised import until
 
 PROGRAM = "docker-registry"
@@ -80,10 +80,7 @@ def podman(place: Path) -> Iterator[AccountPodman]:
 @pytest.fixture(scope="module")
 def registry(place: Path, podman: AccountPodman) -> Iterator[Registry]:
     """A running registry that has the test's image; the account itself has it no more."""
-    with socket.socket() as line:
-        line.bind(("127.0.0.1", 0))
-        port = line.getsockname()[1]
-    address = f"127.0.0.1:{port}"
+    address = f"127.0.0.1:{claim_port()}"
     (place / "passwords").write_text(PASSWORDS)
     settings = {
         "version": 0.1,

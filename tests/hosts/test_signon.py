@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from gpupool.signon.local.passwords import PasswordHashes
 from tests.support.api import RunningApp, running_app
+from tests.support.claims import claim_port
 from tests.support.cluster.waiting import wait_until
 
 SLAPD = shutil.which("slapd") or "/usr/sbin/slapd"
@@ -171,7 +172,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
     add_entries(configuration, BASE, PEOPLE.format(base=BASE, secret=SECRET))
     troubled = [TROUBLED_PERSON.format(name=name, trouble=TROUBLE) for name in ANSWERS]
     add_entries(configuration, TROUBLE, TROUBLED_PEOPLE.format(trouble=TROUBLE) + "".join(troubled))
-    running = Directory(folder, find_port(), find_port(), authority)
+    running = Directory(folder, claim_port(), claim_port(), authority)
     urls = f"ldap://127.0.0.1:{running.port} ldaps://127.0.0.1:{running.tls_port}"
     server = subprocess.Popen(
         [SLAPD, "-d", "0", "-f", str(configuration), "-h", urls], stderr=subprocess.DEVNULL
@@ -290,7 +291,7 @@ def test_leavers_are_disabled_and_lost_groups_are_followed(
 
 def test_a_directory_that_is_down_disables_no_user(pool: RunningApp, directory: Directory) -> None:
     admin = pool.client()
-    settings = directory.settings(url=f"ldap://127.0.0.1:{find_port()}")
+    settings = directory.settings(url=f"ldap://127.0.0.1:{claim_port()}")
     admin.put("sso/providers/staff", {"ldap": settings})
     assert admin.post("sso/sync", {"provider": "staff"}).code == "GP-5060"
     assert admin.get("users/alice").json()["disabled"] is False
@@ -331,12 +332,6 @@ def make_certificates(folder: Path) -> str:
     )
     (folder / "server.key").write_bytes(private)
     return pem
-
-
-def find_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def is_listening(port: int) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.pool_fixture import GPUPOOL, RealPool, Terminal
+from tests.support.claims import claim_port
 from tests.support.jupyter import Browser, find_jupyter
 from tests.support.typed_commands import commands
 
@@ -166,7 +167,7 @@ def test_cp_takes_files_and_directories_both_ways(pool: RealPool, job: str, tmp_
 
 
 def test_port_forward_reaches_a_loopback_port_of_the_jobs_user(pool: RealPool) -> None:
-    port = find_free_port()
+    port = claim_port()
     words = [sys.executable, "-c", SERVE, str(port)]
     pool.do("submit", "--gpu", "0.1", "--name", "web", "--", *words)
     pool.until_state("web", "running")
@@ -189,13 +190,6 @@ def test_port_forward_reaches_a_loopback_port_of_the_jobs_user(pool: RealPool) -
         relay.stdout.close()  # type: ignore[union-attr]
         relay.stderr.close()  # type: ignore[union-attr]
     pool.do("stop", "web", "--grace", "0")
-
-
-def find_free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @needs_ssh
@@ -459,7 +453,7 @@ def test_programs_end_with_their_job(pool: RealPool) -> None:
 
 def test_streams_reach_jobs_of_an_agent_over_tcp(tmp_path: Path) -> None:
     far = RealPool(tmp_path / "pool", "1xL40S")
-    port = find_free_port()
+    port = claim_port()
     url = f"http://127.0.0.1:{port}"
     words = ["--state-dir", str(far.state_dir), "--sim", far.sim, "--no-agent"]
     server = start_module("host", far, *words, "--listen", f"127.0.0.1:{port}")

@@ -35,11 +35,26 @@ def claimed(kind: str, numbers: Sequence[int]) -> Iterator[int]:
 def claim_port() -> int:
     """A TCP port on which nothing listens at any address; it stays this process's as long as that
     runs."""
+    port, held = _claim_free_port()
+    _for_good.append(held)
+    return port
+
+
+@contextmanager
+def claimed_port() -> Iterator[int]:
+    """The same until the end of the block, for one that needs many of them in turn."""
+    port, held = _claim_free_port()
+    with held:
+        yield port
+
+
+def _claim_free_port() -> tuple[int, socket.socket]:
     while True:
         port, held = _claim("port", PORTS)
-        _for_good.append(held)
         if _is_free(port):
-            return port
+            return port, held
+        # Held for good: the next look goes on behind it.
+        _for_good.append(held)
 
 
 def _claim(kind: str, numbers: Sequence[int]) -> tuple[int, socket.socket]:

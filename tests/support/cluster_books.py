@@ -24,8 +24,9 @@ from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
 from gpupool.kubernetes.resources.gpu_node import Entry, GpuNode
 from gpupool.model.allocation import Seat
 from tests.e2e.pool_fixture import SECONDS, RealPool
+from tests.support.claims import claim_port
 from tests.support.cluster.pki import Pair
-from tests.support.cluster_pool import ClusterPool, free_port
+from tests.support.cluster_pool import ClusterPool
 
 S = 10**9
 HOURS_AGO = 12
@@ -48,7 +49,7 @@ class Books:
     ) -> None:
         """By these commands it gets a user for the meter, and its token; with a certificate it
         listens with TLS."""
-        port = free_port()
+        port = claim_port()
         self._user, self._token = user, token
         self.pool = RealPool(place / "state", "1xL40S")
         self.url = f"{'https' if pair else 'http'}://{address}:{port}"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from gpupool.kubernetes.manifests import install
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import EntryState, Mode, read_entries
 from tests.support import kube_builders
+from tests.support.claims import claim_port
 from tests.support.cluster.api import Api, RefusedError
 from tests.support.cluster.api_watch import ApiWatch
 from tests.support.cluster.cluster import Cluster
@@ -122,7 +122,7 @@ class ClusterPool:
     def begin_webhook(self) -> None:
         """Its process, at a port of its own: the last one may be somebody else's by now. Until it
         listens."""
-        port = self.webhook_port = free_port()
+        port = self.webhook_port = claim_port()
         self.admin.apply(*_placed(install.webhook(url=f"https://localhost:{port}/admit")))
         words = [
             sys.executable,
@@ -242,7 +242,7 @@ class NodeParts:
         self._pool, self._node, self.place, self._sim = pool, node, place, sim
         self.agent: subprocess.Popen[bytes] | None = None
         self.plugin: subprocess.Popen[bytes] | None = None
-        self.metrics_port = free_port()
+        self.metrics_port = claim_port()
         self.looked_at: tuple[Any, Any] | None = None
         """The node before the parts were started, and after, while it was only looked at."""
 
@@ -368,12 +368,6 @@ class SimulatedAgents:
         if known.get("observedGeneration") != seen or known.get("slots", []) != used:
             patch = {"status": {"observedGeneration": seen, "slots": used}}
             self._api.merge(f"{ledger.NODES}/{node['metadata']['name']}/status", patch)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 from gpupool.base.clock import wall_ns
 from gpupool.network.machines.certificates import issue_certificate, make_authority
+from tests.support.claims import claim_port
 
 #: Rows of the other user, as ovn-nbctl(8) makes them. Its network has an address of the pool's too.
 FOREIGN_ROWS = (
@@ -35,7 +35,7 @@ class ExternalOvn:
     def __init__(self, place: Path, *, has_tls: bool) -> None:
         self.place = place
         self.kind = "ssl" if has_tls else "tcp"
-        self.port = find_two_ports()
+        self.ports = (claim_port(), claim_port())
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._options: list[str] = []
         if has_tls:
@@ -43,7 +43,7 @@ class ExternalOvn:
 
     @property
     def northbound(self) -> str:
-        return f"{self.kind}:127.0.0.1:{self.port}"
+        return f"{self.kind}:127.0.0.1:{self.ports[0]}"
 
     def start(self) -> None:
         """Start the databases, whose files stay between two starts, and ovn-northd."""
@@ -52,7 +52,7 @@ class ExternalOvn:
             if not file.exists():
                 schema = f"/usr/share/ovn/ovn-{name}.ovsschema"
                 subprocess.run(["ovsdb-tool", "create", file, schema], check=True)
-            remote = f"p{self.kind}:{self.port + number}:127.0.0.1"
+            remote = f"p{self.kind}:{self.ports[number]}:127.0.0.1"
             server = [
                 "ovsdb-server",
                 file,
@@ -163,19 +163,6 @@ def external_ovn(place: Path, *, has_tls: bool) -> Iterator[ExternalOvn]:
         yield made
     finally:
         made.kill()
-
-
-def find_two_ports() -> int:
-    """Find a free port whose next one is free too."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 def _until(condition: Callable[[], bool], what: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.claims import claim_port
 from tests.support.jupyter import VERSION as LAB_VERSION
 from tests.support.jupyter import install_packages
 
@@ -80,17 +80,12 @@ def _find_node() -> Path:
     return Path(found.stdout.strip())
 
 
-def find_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 class RunningHub:
     """A hub in a directory of its own, whose spawner uses a pool of this machine."""
 
     def __init__(self, directory: Path, state_dir: Path, environ: Mapping[str, str]) -> None:
         self.directory = directory
-        self.url = f"http://127.0.0.1:{find_port()}"
+        self.url = f"http://127.0.0.1:{claim_port()}"
         programs = find_jupyterhub()
         paths = [str(ROOT / "src"), str(ROOT / "packages" / "gpupool-jupyterhub")]
         folders = [programs, str(_find_node() / "bin"), environ["PATH"]]
@@ -103,8 +98,8 @@ class RunningHub:
         self._words = [f"{programs}/jupyterhub", "-f", "config.py"]
         config = CONFIG.format(
             url=self.url,
-            hub_port=find_port(),
-            proxy_port=find_port(),
+            hub_port=claim_port(),
+            proxy_port=claim_port(),
             proxy=str(_PROXY),
             token=TOKEN,
             state_dir=str(state_dir),

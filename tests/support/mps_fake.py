@@ -196,8 +196,8 @@ def serve(pipe: Path, protocol: int) -> None:
     control.unlink(missing_ok=True)  # one that was killed leaves it
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(control))
-    (pipe / "control_privileged").touch()
     listener.listen(64)
+    (pipe / "control_privileged").touch()  # by which a test knows that it listens
     while True:
         connection, _ = listener.accept()
         with connection, connection.makefile("rw") as stream:

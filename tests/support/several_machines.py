@@ -24,15 +24,20 @@ from tests.support.network_machines import NUMBERS, Fabric, Machine
 #: It asks again where a connection breaks: another centre pauses traffic for some seconds.
 ASK = """
 import socket, sys, time
-deadline = time.monotonic() + float(sys.argv[3])
+begin = time.monotonic()
 while True:
+    step = "connect"
     try:
         with socket.create_connection((sys.argv[1], 7000), 3) as peer:
+            step = "send"
             peer.sendall(b"x" * 200000)
+            step = "receive"
             answer = peer.recv(100).decode()
         break
-    except OSError:
-        if time.monotonic() > deadline:
+    except OSError as error:
+        seconds = time.monotonic() - begin
+        print(f"{seconds:.1f} s: {step}: {error!r}", flush=True)
+        if seconds > float(sys.argv[3]):
             raise
 sys.exit(answer != sys.argv[2] + " 200000")
 """
@@ -90,6 +95,8 @@ class SeveralMachines:
         name = f"ask-{self._asked}"
         self.submit(network, node, name, ASK, target, text, str(seconds))
         job = self.pool.until_state(name, "done", "failed")
+        # Of a test that fails, what it asked in vain.
+        print(f"{name} from {node}:\n{self.pool.do('logs', name)}")
         return job["state"], job["exit_code"]
 
 

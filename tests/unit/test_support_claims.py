@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.claims import PORTS, NothingFreeError, claim_port, claimed
+from tests.support.claims import PORTS, NothingFreeError, claim_port, claimed, claimed_port
 
 HOLDS = """
 import sys
@@ -60,3 +60,12 @@ def test_ports_differ_and_none_is_one_that_clients_get_or_that_is_taken() -> Non
     assert found <= set(PORTS)
     first_of_clients = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert max(PORTS) < first_of_clients
+
+
+def test_a_port_claimed_for_a_block_is_given_back_at_its_end() -> None:
+    with claimed_port() as first, claimed_port() as second:
+        assert first != second
+        with pytest.raises(NothingFreeError), claimed("port", [first]):
+            pass
+    with claimed("port", [first]) as again:
+        assert again == first

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from gpupool.kubernetes.__main__ import main
 from gpupool.kubernetes.manifests import install
+from tests.support.claims import claimed_port
 from tests.support.cluster.cluster import Cluster
-from tests.support.cluster_pool import ClusterPool, free_port
+from tests.support.cluster_pool import ClusterPool
 from tests.support.kube_faults.doors import Door, Doors
 
 ENDING_SECONDS = 30.0
@@ -37,9 +38,15 @@ def doors_of(cluster: Cluster) -> Doors:
 class Replica:
     """One process and its door."""
 
-    def __init__(self, door: Door, process: ForkServerProcess, port: int, log: Path) -> None:
-        self.door, self._process, self._port = door, process, port
+    def __init__(self, door: Door, log: Path) -> None:
+        self.door = door
         self._log = log
+        self._claims = contextlib.ExitStack()
+        self.port = self._claims.enter_context(claimed_port())
+
+    def start(self, process: ForkServerProcess) -> None:
+        process.start()
+        self._process = process
         assert process.pid is not None
         self._handle = os.pidfd_open(process.pid)
 
@@ -47,7 +54,7 @@ class Replica:
         """One of its own pages; empty as long as it does not answer."""
         try:
             with urllib.request.urlopen(
-                f"http://127.0.0.1:{self._port}/{path}", timeout=10
+                f"http://127.0.0.1:{self.port}/{path}", timeout=10
             ) as answer:
                 return str(answer.read().decode())
         except OSError:
@@ -94,6 +101,7 @@ class Replica:
         self.wait()
         os.close(self._handle)
         self.door.close()
+        self._claims.close()
 
 
 class Replicas:
@@ -118,12 +126,13 @@ class Replicas:
 
     def make(self, *options: str, is_open: bool = True) -> Replica:
         """A process; `options` are its own, `--alone` for a controller that needs no lease."""
-        door, port = self._doors.door(is_open=is_open), free_port()
-        pages = ["--listen", f"127.0.0.1:{port}"] if self._account == install.CONTROLLER else []
+        door = self._doors.door(is_open=is_open)
+        made = Replica(door, self.log)
+        address = f"127.0.0.1:{made.port}"
+        pages = ["--listen", address] if self._account == install.CONTROLLER else []
         words = ["--kubeconfig", str(self._kubeconfig(door)), self._part, *pages, *options]
-        process = self._processes.Process(target=_work, args=(words, self.log), daemon=True)
-        process.start()
-        return Replica(door, process, port, self.log)
+        made.start(self._processes.Process(target=_work, args=(words, self.log), daemon=True))
+        return made
 
     def _kubeconfig(self, door: Door) -> Path:
         self._number += 1

@@ -167,11 +167,14 @@ def test_it_ends_with_its_agent(speaker: Speaker) -> None:
     """Whatever ends the agent closes the pipe."""
     child = os.fork()
     if child == 0:
-        add(speaker, "al-1")
-        until(speaker.arbiter.find_pid)
-        until(lambda: speaker.heard())
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+        try:
+            add(speaker, "al-1")
+            until(speaker.arbiter.find_pid)
+            until(lambda: speaker.heard())
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)  # a failure must not run the rest of the tests twice
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     pid = int(speaker.log.read_text().split()[1])
     until(lambda: not is_alive(pid), "the arbiter's end")
     assert speaker.heard()[-1] == "end"

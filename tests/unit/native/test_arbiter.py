@@ -22,6 +22,7 @@ import pytest
 from gpupool.mechanisms import regions
 from tests.support.compute import NATIVE, compile_c
 from tests.support.fenced_card import Arbiter, Card, Share, finish, running
+from tests.support.supervised import until
 
 SMALL = "step_us_50"
 HELLO, RING, DRAINED = 1, 2, 3
@@ -98,6 +99,13 @@ def wake_ups(pid: int) -> int:
     return int(fields["voluntary_ctxt_switches"])
 
 
+def is_quiet(pid: int) -> bool:
+    """Whether it waits all the time in which the last lease runs out."""
+    before = wake_ups(pid)
+    time.sleep(0.3)
+    return wake_ups(pid) == before
+
+
 def test_commands_are_answered_in_their_order(arbiter: Arbiter, card: Card) -> None:
     share = card.share("a", 300)
     assert arbiter.ask("add", "a", share.base / "share", share.base / "usage") == [
@@ -165,8 +173,8 @@ def test_an_agent_that_does_not_read_does_not_stop_it(program: Path, card: Card)
     arbiter.process.stdin.flush()
     with connect(share) as peer:
         peer.send(bell(RING))
-        until = time.monotonic() + 10
-        while grant_beat(share) == before and time.monotonic() < until:
+        deadline = time.monotonic() + 10
+        while grant_beat(share) == before and time.monotonic() < deadline:
             time.sleep(0.01)
     assert grant_beat(share) > before
     while (line := arbiter.line())[0] != "lost":
@@ -370,7 +378,7 @@ def test_nothing_wakes_it_while_nothing_happens(program: Path, card: Card, load:
     with running(load, shares[0], card, SMALL, 0.2, 0, 0, "kernel") as process:
         finish(process)
     arbiter.await_event("a", "cleared")
-    time.sleep(0.3)  # the last lease runs out
+    until(lambda: is_quiet(arbiter.process.pid), "the end of the last lease")
     before = wake_ups(arbiter.process.pid)
     time.sleep(0.7)
     assert wake_ups(arbiter.process.pid) == before

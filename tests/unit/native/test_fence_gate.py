@@ -29,6 +29,8 @@ from tests.support.fenced_card import (
 )
 
 SMALL = "step_us_50"
+ALONE = 12
+"""The column of an arbiter's status with the time in which no other share wanted the card."""
 TRIES = 3
 """Of what holds where both shares always ask: a busy machine may keep one of their programs from
 its processors."""
@@ -87,8 +89,9 @@ def test_processes_of_one_share_that_run_at_once_are_counted_once(
 
 def test_without_a_limit_nothing_waits_and_all_is_counted(load: Path, card: Card) -> None:
     share = card.share("a", 1000)
-    done = run_one(load, card, share, SMALL, 0, 4000, 0, "kernel")
-    assert done["done_ns"] <= 4000 * 50_000 * 1.5
+    run_one(load, card, share, SMALL, 0, 4000, 0, "kernel")
+    ((used,),) = [list(each.devices.values()) for each in share.usage().processes]
+    assert used.wait_ns == 0
     assert counted(share) == pytest.approx(4000 * 50_000, rel=0.1)
 
 
@@ -177,12 +180,9 @@ def test_a_process_that_ended_by_itself_leaves_nothing(
 
 def test_without_an_arbiter_the_static_part_holds(load: Path, card: Card) -> None:
     share = card.share("a", 200)
-    parts = []
-    while len(parts) < 3 and max(parts, default=0) < 0.08:  # a busy machine keeps it from asking
-        done = run_one(load, card, share, SMALL, 1.5, 0, 0, "kernel")
-        parts.append(done["launches"] * 50_000 / done["done_ns"])
-        assert parts[-1] <= 0.25
-    assert max(parts) >= 0.08, parts
+    done = run_one(load, card, share, SMALL, 1.5, 0, 0, "kernel")
+    # How much of it a program gets that is kept from asking says the machine, not the fence.
+    assert 0 < done["launches"] * 50_000 / done["done_ns"] <= 0.25
 
 
 def test_an_arbiter_that_is_killed_is_replaced_in_mid_run(load: Path, card: Card) -> None:
@@ -231,9 +231,11 @@ def test_a_stopped_process_does_not_hold_the_card(load: Path, card: Card, arbite
             )
         )
         done = run_one(load, card, second, SMALL, 1, 0, 0, "kernel")
+        (status,) = [line for line in arbiter.ask("status") if line[:2] == ["share", "b"]]
         os.kill(stopped.pid, signal.SIGCONT)
         finish(stopped)
-    assert done["launches"] * 50_000 / done["done_ns"] >= 0.7
+    # Beside one that runs it is alone for a hundredth of the time.
+    assert int(status[ALONE]) >= 0.7 * done["done_ns"]
 
 
 def test_the_agent_reads_what_each_share_owns(card: Card) -> None:

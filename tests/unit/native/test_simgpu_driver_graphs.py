@@ -34,9 +34,11 @@ def instantiate(graph, flags=0):
     return cu.get(c_void_p, "GraphInstantiateWithFlags", graph, flags)
 def took(executable, stream):
     a, b = cu.event(), cu.event()
+    cu.launch(spin, stream, ns=200 * MS)  # meanwhile all is in the stream, however busy the machine is
     cu("EventRecord", a, stream)
     cu("GraphLaunch", executable, stream)
     cu("EventRecord", b, stream)
+    assert cu.code("EventElapsedTime", byref(c_float()), a, b) == NOT_READY
     cu("StreamSynchronize", stream)
     return cu.elapsed_ms(a, b)
 def count(graph):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,12 +110,14 @@ def test_connections_are_forgotten_when_no_flow_makes_more_of_them(
     assert switch.list_commands() == FORGET
 
 
-def test_the_kernels_switch_is_not_waited_for(switch: Switch, features: DatapathFeatures) -> None:
+def test_the_kernels_switch_is_not_waited_for(
+    switch: Switch, features: DatapathFeatures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A wait would not end within this test.
+    monkeypatch.setattr("gpupool.agent.network.datapath_features._CHANGE_SECONDS", 3600.0)
     switch.remove("netdev")
     switch.write("true")
-    began = time.monotonic()
     features.wait_for_switch()
-    assert time.monotonic() - began < 2
     assert 'ct_zero_snat="true"' in switch.read("system")
     assert switch.list_commands() == []
 

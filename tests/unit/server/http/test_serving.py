@@ -467,13 +467,26 @@ def test_an_idle_server_does_not_wake_up(path: Path) -> None:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
+        descriptors = count_descriptors(process.pid)
         with connect(path):  # also with a caller that says nothing
+            until(lambda: count_descriptors(process.pid) > descriptors, "an accepted caller")
+            until(lambda: is_asleep(process.pid), "an idle server")
             before = wake_ups(process.pid)
             time.sleep(2)
             assert wake_ups(process.pid) - before <= 1
     finally:
         process.kill()
         process.communicate()
+
+
+def count_descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def is_asleep(pid: int) -> bool:
+    """Whether every thread waits."""
+    stats = [stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
 
 
 def wake_ups(pid: int) -> int:
