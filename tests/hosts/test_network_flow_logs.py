@@ -54,9 +54,17 @@ while True:
     if frame[23] == 6:
         print(socket.inet_ntoa(frame[26:30]), socket.inet_ntoa(frame[30:34]), flush=True)
 """
+#: Sends once the MAC address is known: until then the kernel holds a hundred packets and drops the rest.
 FLOOD = """
-import socket, sys
+import socket, sys, time
+from pathlib import Path
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def is_known():  # proc_net(5): ATF_COM
+    lines = [line.split() for line in Path("/proc/net/arp").read_text().splitlines()[1:]]
+    return any(line[0] == sys.argv[1] and int(line[2], 16) & 2 for line in lines)
+while not is_known():
+    sender.sendto(b"x", (sys.argv[1], 9999))
+    time.sleep(0.05)
 for number in range(3000): sender.sendto(b"x", (sys.argv[1], 9999))
 """
 

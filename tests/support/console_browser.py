@@ -85,7 +85,8 @@ def find_violations(page: Any) -> list[str]:
     found = page.evaluate(f"axe.run({{runOnly: {RULES}}})")
     lines = []
     for violation in found["violations"]:
-        lines += [f"{violation['id']}: {node['html'][:200]}" for node in violation["nodes"]]
+        for node in violation["nodes"]:
+            lines.append(f"{violation['id']}: {node['html'][:200]}: {node['failureSummary']}")
     return lines
 
 
