@@ -314,8 +314,12 @@ def test_a_backup_is_restored_whatever_its_file_is_called(
 def make_older(engine: sa.Engine) -> None:
     """Undo the newest revision."""
     with engine.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE signon_passwords DROP COLUMN set_by_id")
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0071'")
+        for table, column in (("networks", "gateway_number"), ("floating_ips", "inner_number")):
+            connection.exec_driver_sql(f"DROP INDEX ix_{table}_{column}")
+            connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
+        for column in ("link", "agreed"):
+            connection.exec_driver_sql(f"ALTER TABLE network_peerings DROP COLUMN {column}")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0072'")
     engine.dispose()
 
 
@@ -335,7 +339,7 @@ def test_a_backup_of_postgresql_that_was_not_upgraded_says_what_to_do(
     make_older(connect(postgres_pool_url))
     backup = tmp_path / "monday"
     assert save_backup(HostOptions(state_dir=original, file=backup)) == StateUnusable.exit_code
-    assert "has revision 0071" in capsys.readouterr().err
+    assert "has revision 0072" in capsys.readouterr().err
     assert not backup.exists()
 
 
