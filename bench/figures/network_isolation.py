@@ -90,8 +90,8 @@ def format_record(counts: IsolationCounts, seed: int, broken: list[str], seconds
     for name in (*FORGED, *(f"{kind} between tenants" for kind in HONEST)):
         lines.append(f"| {name} | {counts.controls[name]} |")
     outages = (
-        f"{counts.outage_seconds:.2f} s between two at most in rounds without a kill of the switch, "
-        f"{counts.switch_outage_seconds:.2f} s with one"
+        f"{counts.outage_seconds:.2f} s between two at most; {counts.switch_outage_seconds:.2f} s in "
+        "rounds with a kill of the switch, or another one of its database within seconds"
     )
     facts = {
         "Jobs that came and went meanwhile": counts.jobs,
