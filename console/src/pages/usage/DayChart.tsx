@@ -6,7 +6,7 @@ import { init, use } from 'echarts/core'
 import { CanvasRenderer } from 'echarts/renderers'
 import { useEffect, useRef } from 'react'
 import { findMark, type Pattern } from '../../theme/marks'
-import { formatAmount } from '../../ui/format'
+import { findLocale, formatAmount } from '../../ui/format'
 import type { DaySeries } from './days'
 
 use([BarChart, GridComponent, TooltipComponent, AriaComponent, CanvasRenderer])
@@ -69,7 +69,8 @@ function makeOption(days: readonly string[], series: readonly DaySeries[], read:
       splitLine: { lineStyle: { color: read('--line') } },
       axisLabel: {
         ...axis.axisLabel,
-        formatter: (hours: number) => formatAmount(hours, hours > 0 && hours < 10 ? 1 : 0),
+        // Marks are round numbers: all their digits, or 0.05 would read as 0.1.
+        formatter: (hours: number) => new Intl.NumberFormat(findLocale(), { maximumFractionDigits: 4 }).format(hours),
       },
     },
     series: series.map(({ name, tenant, isReserved, hours }) => {

@@ -6,11 +6,12 @@ import { lazy, Suspense, useEffect, useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { request } from '../../api/client'
 import { Answer } from '../../ui/Answer'
-import { findLocale, formatAmount, formatClock, formatPercent } from '../../ui/format'
+import { findLocale, formatAmount, formatClock, formatNumber, formatPercent } from '../../ui/format'
 import { Empty, Page, Panel } from '../../ui/Page'
 import { Scroll } from '../../ui/Scroll'
 import { type Piece, ShareBar, Tenant } from '../../ui/ShareBar'
 import {
+  findDigits,
   findMeasured,
   groupByModel,
   listMonths,
@@ -129,7 +130,11 @@ function ClosingLine({ report }: { report: Report }) {
   const sums = sumKinds(report.rows)
   const capacity = report.capacity_card_milliseconds
   const kinds = listShownKinds(sums)
-  const rounded = roundParts(kinds.map((kind) => sums[kind]))
+  const digits = findDigits(capacity)
+  const rounded = roundParts(
+    kinds.map((kind) => sums[kind]),
+    digits,
+  )
   const pieces: Piece[] = sortRows(report.rows)
     .filter((row) => row.kind === 'tenant')
     .map((row) => ({ width: row.card_milliseconds, tenant: row.tenant ?? null }))
@@ -160,10 +165,17 @@ function ClosingLine({ report }: { report: Report }) {
             sign={place === 0 ? '' : '+'}
             name={t(`kind.${kind}`)}
             hours={rounded[place] ?? 0}
+            digits={digits}
             ratio={sums[kind] / capacity}
           />
         ))}
-        <Part sign="=" name={`${t('capacity')}, ${t('cardHours')}`} hours={toCardHours(capacity)} ratio={1} />
+        <Part
+          sign="="
+          name={`${t('capacity')}, ${t('cardHours')}`}
+          hours={toCardHours(capacity)}
+          digits={digits}
+          ratio={1}
+        />
       </div>
     </Panel>
   )
@@ -173,16 +185,17 @@ interface PartProps {
   readonly sign: string
   readonly name: string
   readonly hours: number
+  readonly digits: number
   readonly ratio: number
 }
 
-function Part({ sign, name, hours, ratio }: PartProps) {
+function Part({ sign, name, hours, digits, ratio }: PartProps) {
   return (
     <span className="row usage-part">
       {sign !== '' && <span className="dim usage-sign">{sign}</span>}
       <span>
         <div className="small sub">{name}</div>
-        <div className="usage-hours">{formatAmount(hours, 1)}</div>
+        <div className="usage-hours">{formatNumber(hours, digits)}</div>
         <div className="small dim">{formatPercent(ratio, 1)}</div>
       </span>
     </span>

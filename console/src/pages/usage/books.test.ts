@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import {
   findBooks,
+  findDigits,
   findKept,
   findMeasured,
   findUnused,
@@ -57,13 +58,21 @@ describe('roundParts', () => {
         return seed
       })
       const sum = parts.reduce((total, part) => total + part, 0)
-      const rounded = roundParts(parts).reduce((total, part) => total + part, 0)
-      expect(rounded).toBeCloseTo(Math.round(sum / 360_000) / 10, 6)
+      for (const digits of [1, 4]) {
+        const rounded = roundParts(parts, digits).reduce((total, part) => total + part, 0)
+        expect(rounded).toBeCloseTo(Math.round((sum / 3_600_000) * 10 ** digits) / 10 ** digits, 6)
+      }
     }
   })
 
   test('rounds the largest remainder up', () => {
-    expect(roundParts([360_000 * 1.6, 360_000 * 1.4])).toEqual([0.2, 0.1])
+    expect(roundParts([360_000 * 1.6, 360_000 * 1.4], 1)).toEqual([0.2, 0.1])
+  })
+
+  test('shows parts of a pool that began a minute ago, not 0 + 0 = 0.05', () => {
+    expect(findDigits(180_000)).toBe(3)
+    expect(roundParts([69_000, 111_000], 3)).toEqual([0.019, 0.031])
+    expect([0, 1, 36_000, 3_600_000, 3.6e9].map(findDigits)).toEqual([1, 4, 3, 1, 1])
   })
 })
 

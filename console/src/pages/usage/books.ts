@@ -55,12 +55,20 @@ export function listShownKinds(sums: Record<RowKind, number>): RowKind[] {
   return KINDS.filter((kind) => kind !== 'reserved' || sums.reserved > 0)
 }
 
+/** Digits after the point of the closing line: one, and more for the first hour of a pool, at most four. */
+export function findDigits(capacity: number): number {
+  let digits = 1
+  while (digits < 4 && capacity > 0 && toCardHours(capacity) < 10 ** (1 - digits)) digits += 1
+  return digits
+}
+
 /**
- * The parts of the closing line in tenths of a card-hour, rounded so that they add up to the
+ * The parts of the closing line in card-hours with these digits, rounded so that they add up to the
  * rounded capacity: the largest remainders are rounded up.
  */
-export function roundParts(parts: readonly number[]): number[] {
-  const unit = HOUR_MS / 10
+export function roundParts(parts: readonly number[], digits: number): number[] {
+  const scale = 10 ** digits
+  const unit = HOUR_MS / scale
   const exact = parts.map((part) => part / unit)
   const rounded = exact.map(Math.floor)
   const total = Math.round(exact.reduce((sum, part) => sum + part, 0))
@@ -73,7 +81,7 @@ export function roundParts(parts: readonly number[]): number[] {
     rounded[index] = (rounded[index] ?? 0) + 1
     missing -= 1
   }
-  return rounded.map((part) => part / 10)
+  return rounded.map((part) => part / scale)
 }
 
 export function toCardHours(milliseconds: number): number {
