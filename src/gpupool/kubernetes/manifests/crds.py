@@ -175,7 +175,7 @@ def _starts() -> Schema:
         "withoutCards": {
             **whole(),
             "description": "promises in open whose cards are too many for this object: the next"
-            " leader promises them anew",
+            " leader plans them again",
         },
     }
     return record({**found, "open": array_of(word, MOST_WORDS), **counts})

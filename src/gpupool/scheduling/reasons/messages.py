@@ -110,7 +110,7 @@ def describe_large_profile(shape: Shape, least_bytes: int) -> tuple[str, str]:
         f"a partition {shape.profile} has at least {format_mib(least_bytes)}; this claim counts"
         f" {format_mib(shape.partition_bytes or 0)}"
     )
-    return sentence, "make the pod anew: admission writes what a partition has"
+    return sentence, "create the pod again: admission writes the size of its partition"
 
 
 def describe_all_partitioned(shape: Shape, cards: int) -> tuple[str, str]:
